@@ -81,8 +81,8 @@ class CommandContext(NamedTuple):
 
     def control(self, control: Control, text: str = "", to: str = "") -> list[Entry]:
         """Append a command for the engine."""
-        said = UserMessage(text=text, author=self.author, to=[to] if to else [], control=control)
-        return self.submit(lambda _: said)
+        message = UserMessage(text=text, author=self.author, to=[to] if to else [], control=control)
+        return self.submit(lambda _: message)
 
 
 def command(function: Command) -> Command:
@@ -105,36 +105,36 @@ def typed_command(text: str) -> TypedCommand | None:
     return TypedCommand(found[1].lower(), found[2] or "", (found[3] or "").strip()) if found else None
 
 
-async def call(name: str, told: CommandContext) -> str:
+async def call(name: str, given: CommandContext) -> str:
     """Run a command and return the answer, in Markdown."""
-    known = told.commands.get(name)
+    known = given.commands.get(name)
     if known is None:
         return f"There is no command /{name}; /help lists them."
     try:
-        return await known(told)
+        return await known(given)
     except CallerError as error:
         return f"/{name}: {error}"
 
 
 @command
-async def start(told: CommandContext) -> str:
+async def start(given: CommandContext) -> str:
     """the agents that are here"""
-    return f"Here are {', '.join(told.team.agents)}. Write, and they will hear it. /help lists the commands."
+    return f"Here are {', '.join(given.team.agents)}. Write, and they will hear it. /help lists the commands."
 
 
 @command
-async def _help(told: CommandContext) -> str:
+async def _help(given: CommandContext) -> str:
     """this list"""
-    return "\n".join(f"/{name} {function.__doc__}" for name, function in told.commands.items())
+    return "\n".join(f"/{name} {function.__doc__}" for name, function in given.commands.items())
 
 
 @command
-async def status(told: CommandContext) -> str:
+async def status(given: CommandContext) -> str:
     """the turn, and the state of each agent"""
-    state = await asyncio.to_thread(told.conversation.state)
-    names = dict.fromkeys([*told.team.agents, *state.lanes])
+    state = await asyncio.to_thread(given.conversation.state)
+    names = dict.fromkeys([*given.team.agents, *state.lanes])
     lanes = (f"- {name}: {_doing(state, state.lane(name))}" for name in names)
-    calls = questions(await told.team.pending_approvals(told.conversation))
+    calls = questions(await given.team.pending_approvals(given.conversation))
     return "\n".join([f"{state.position} entries. {_turn(state)}", *lanes, *calls])
 
 
@@ -159,27 +159,27 @@ def _doing(state: State, lane: LaneState) -> str:
 
 
 @command
-async def reset(told: CommandContext) -> str:
+async def reset(given: CommandContext) -> str:
     """a new start for the agents; the log keeps everything"""
-    return await asyncio.to_thread(_reset, told)
+    return await asyncio.to_thread(_reset, given)
 
 
-def _reset(told: CommandContext) -> str:
-    state = told.conversation.state()
+def _reset(given: CommandContext) -> str:
+    state = given.conversation.state()
     if not state.position:
         return "Nothing was said yet."
-    if not told.is_done and any(lane.status in BUSY for lane in state.lanes.values()):
-        told._replace(id="").control(Control(action="cancel"))
-    told.submit(lambda now: ModeSwitch(context_from=now.position + 1))
-    start = told.conversation.settings().context_from
+    if not given.is_done and any(lane.status in BUSY for lane in state.lanes.values()):
+        given._replace(id="").control(Control(action="cancel"))
+    given.submit(lambda now: ModeSwitch(context_from=now.position + 1))
+    start = given.conversation.settings().context_from
     return f"A new start: the agents no longer see entries 1 to {start - 1}. The log keeps them."
 
 
 @command
-async def pin(told: CommandContext) -> str:
+async def pin(given: CommandContext) -> str:
     """TEXT what all keep in mind: said now, and kept by each policy that pins a tag"""
-    said = pinned_words(told.team, told.rest, told.author)
-    await told.team.send(told.conversation, said, id=told.id)
+    words = pinned_words(given.team, given.rest, given.author)
+    await given.team.send(given.conversation, words, id=given.id)
     return "It is pinned."
 
 
@@ -195,31 +195,31 @@ def pinned_words(team: Team, text: str, author: str = "") -> UserMessage:
 
 
 @command
-async def cancel(told: CommandContext) -> str:
+async def cancel(given: CommandContext) -> str:
     """[AGENT] stops who is at work"""
-    return await asyncio.to_thread(_stop, told)
+    return await asyncio.to_thread(_stop, given)
 
 
-def _stop(told: CommandContext) -> str:
-    at_work = any(lane.status in BUSY for lane in told.conversation.state().lanes.values())
-    done = told.control(_to_lane("cancel", told.rest)) if at_work or told.rest else []
+def _stop(given: CommandContext) -> str:
+    at_work = any(lane.status in BUSY for lane in given.conversation.state().lanes.values())
+    done = given.control(_to_lane("cancel", given.rest)) if at_work or given.rest else []
     return "Stopped." if done else "Nobody is at work."
 
 
 @command
-async def _continue(told: CommandContext) -> str:
+async def _continue(given: CommandContext) -> str:
     """[AGENT] goes on after an error, or after /cancel"""
-    return await asyncio.to_thread(_go_on, told)
+    return await asyncio.to_thread(_go_on, given)
 
 
-def _go_on(told: CommandContext) -> str:
-    state = told.conversation.state()
+def _go_on(given: CommandContext) -> str:
+    state = given.conversation.state()
     failed = any(lane.status == "failed" for lane in state.lanes.values())
-    if told.rest or failed:
-        done = told.control(_to_lane("continue", told.rest))
+    if given.rest or failed:
+        done = given.control(_to_lane("continue", given.rest))
     else:
         halted = _halted(state)
-        done = told.control(_to_lane("continue", halted)) if halted else []
+        done = given.control(_to_lane("continue", halted)) if halted else []
     return "It goes on." if done else "There is nothing to go on with."
 
 
@@ -235,32 +235,32 @@ def _to_lane(action: Literal["cancel", "continue"], where: str) -> Control:
 
 
 @command
-async def approve(told: CommandContext) -> str:
+async def approve(given: CommandContext) -> str:
     """[CODE] [JSON] lets the call run that waits for you, with other arguments where some are given"""
-    return await asyncio.to_thread(_judge, told, "approve")
+    return await asyncio.to_thread(_judge, given, "approve")
 
 
 @command
-async def refuse(told: CommandContext) -> str:
+async def refuse(given: CommandContext) -> str:
     """[CODE] [REASON] does not let it run"""
-    return await asyncio.to_thread(_judge, told, "refuse")
+    return await asyncio.to_thread(_judge, given, "refuse")
 
 
-def _judge(told: CommandContext, action: Action) -> str:
+def _judge(given: CommandContext, action: Action) -> str:
     """Decide about the named call; a message decides once, even if delivered again."""
-    if told.is_done or any(judged.is_done for judged in _at_workers(told)):
+    if given.is_done or any(judged.is_done for judged in _at_workers(given)):
         return DECIDED
-    calls = waiting(told.conversation)
-    meant = chosen(action, calls, told.rest, told.about, told.shown)
+    calls = waiting(given.conversation)
+    meant = chosen(action, calls, given.rest, given.about, given.shown)
     if isinstance(meant, Unclear):
-        return _unclear(told.conversation, meant.code, calls)
+        return _unclear(given.conversation, meant.code, calls)
     call, rest = meant
-    judged = told if call.conversation == told.conversation.name else told.at(call.conversation)
+    judged = given if call.conversation == given.conversation.name else given.at(call.conversation)
     if action == "approve":
-        made = judged.control(approval(judged.conversation, call.call, rest or None))
+        verdict = judged.control(approval(judged.conversation, call.call, rest or None))
     else:
-        made = judged.control(Control(action="refuse", call=call.call), rest, call.lane if rest else "")
-    if not made:  # another person was first, perhaps with other arguments
+        verdict = judged.control(Control(action="refuse", call=call.call), rest, call.lane if rest else "")
+    if not verdict:  # another person was first, perhaps with other arguments
         return DECIDED
     done = f"{'It runs' if action == 'approve' else 'It does not run'}: {call.name}."
     return "\n".join([done, *questions(other for other in calls if other != call)])
@@ -268,31 +268,31 @@ def _judge(told: CommandContext, action: Action) -> str:
 
 def _unclear(conversation: Conversation, code: str, calls: Sequence[PendingApproval]) -> str:
     if code and was_there(conversation, code):
-        said = DECIDED
+        answer = DECIDED
     elif code:
-        said = f"No call {code} waits for you: it was decided, or there was none."
+        answer = f"No call {code} waits for you: it was decided, or there was none."
     else:
-        said = "Name the call by its code; nothing was decided." if calls else "No call waits for you."
-    return "\n".join([said, *questions(calls)])
+        answer = "Name the call by its code; nothing was decided." if calls else "No call waits for you."
+    return "\n".join([answer, *questions(calls)])
 
 
-def _at_workers(told: CommandContext) -> Iterator[CommandContext]:
+def _at_workers(given: CommandContext) -> Iterator[CommandContext]:
     """Yield the command for each worker of any agent.
 
     A decision is recorded in the call's conversation.
     """
-    return (told.at(name) for name in told.conversation.log.names(archived=True, contains="~"))
+    return (given.at(name) for name in given.conversation.log.names(archived=True, contains="~"))
 
 
 @command
-async def context(told: CommandContext) -> str:
+async def context(given: CommandContext) -> str:
     """[AGENT] what an agent is shown, and what not"""
-    name = told.rest or next(iter(told.team.agents))
+    name = given.rest or next(iter(given.team.agents))
     agent, _, task = name.partition("/")
-    if agent not in told.team.agents:
-        raise AgentNotFoundError(no_agent(agent, [*told.team.agents]))
-    llm = told.team.agents[agent].llm
-    return await asyncio.to_thread(_outline, told.conversation, agent, task, llm.api if llm else None)
+    if agent not in given.team.agents:
+        raise AgentNotFoundError(no_agent(agent, [*given.team.agents]))
+    llm = given.team.agents[agent].llm
+    return await asyncio.to_thread(_outline, given.conversation, agent, task, llm.api if llm else None)
 
 
 def _outline(conversation: Conversation, agent: str, task: str, api: str | Format | None) -> str:

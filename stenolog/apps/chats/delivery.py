@@ -104,10 +104,10 @@ class Delivery:
         if hidden and not self._at.piece:
             return ()
         texts, speaker = tuple(self.render(entry, self._settings)), speaker_of(entry)
-        made = (
+        pieces = (
             _outgoing(text, speaker, entry.position, nth, len(texts)) for nth, text in enumerate(texts, 1)
         )
-        return tuple(made)[self._at.piece :]
+        return tuple(pieces)[self._at.piece :]
 
     async def _sent(self, piece: OutgoingMessage) -> bool:
         """Send a piece, however often that takes; whether it is wanted."""
@@ -197,6 +197,6 @@ class Delivery:
         self._noted = mark.position
 
 
-def _outgoing(made: str | Question, speaker: str, position: int, nth: int, number: int) -> OutgoingMessage:
-    text, question = (made, None) if isinstance(made, str) else (made.text, made)
+def _outgoing(piece: str | Question, speaker: str, position: int, nth: int, number: int) -> OutgoingMessage:
+    text, question = (piece, None) if isinstance(piece, str) else (piece.text, piece)
     return OutgoingMessage(text, speaker, position, nth, number, question)

@@ -170,9 +170,9 @@ class _Cutter:
 
 
 def _trimmed(lines: list[str]) -> Iterator[str]:
-    told = [nth for nth, line in enumerate(lines) if line.strip()]
-    if told:
-        yield "\n".join(lines[told[0] : told[-1] + 1]).rstrip()
+    with_words = [nth for nth, line in enumerate(lines) if line.strip()]
+    if with_words:
+        yield "\n".join(lines[with_words[0] : with_words[-1] + 1]).rstrip()
 
 
 NO_NAMES: Mapping[str, str] = MappingProxyType({})
@@ -221,11 +221,11 @@ def render_entry(
             words += f"\n\n(answered without {missing})"
         if words and isinstance(entry.event, AssistantMessage):
             words = heading.replace("{name}", speaker) + words
-        made: list[str | Question] = [*split(words, limit, weigh)]
+        pieces: list[str | Question] = [*split(words, limit, weigh)]
         for code, question in _questions(entry, settings, speaker):
             *first, last = split(question, limit, weigh)
-            made += [*(Question(text, code, is_last=False) for text in first), Question(last, code)]
-        return made
+            pieces += [*(Question(text, code, is_last=False) for text in first), Question(last, code)]
+        return pieces
 
     return render
 
@@ -236,8 +236,8 @@ def in_words(entry: Entry, settings: Settings, speaker: str) -> str:
     Answers, unless they only pass the turn; errors that are not retried.
     """
     match entry.event:
-        case AssistantMessage(purpose="answer", in_context=True) as said:
-            return "" if _passes(said, settings.turns) else "\n\n".join(_answer_texts(said))
+        case AssistantMessage(purpose="answer", in_context=True) as answer:
+            return "" if _passes(answer, settings.turns) else "\n\n".join(_answer_texts(answer))
         case LlmError(retry_at=None, in_context=True) as error if error.category != "cancelled":
             why = WHY.get(error.category, "something went wrong")
             return f"({speaker} could not answer: {why}. /continue goes on.)"
@@ -245,14 +245,14 @@ def in_words(entry: Entry, settings: Settings, speaker: str) -> str:
             return ""
 
 
-def _passes(said: AssistantMessage, turns: TurnPolicy | None) -> bool:
+def _passes(answer: AssistantMessage, turns: TurnPolicy | None) -> bool:
     token = turns.options.get("pass_token") if turns is not None else None
-    return isinstance(token, str) and bool(token) and is_pass(said, token)
+    return isinstance(token, str) and bool(token) and is_pass(answer, token)
 
 
-def _answer_texts(said: AssistantMessage) -> Iterator[str]:
+def _answer_texts(answer: AssistantMessage) -> Iterator[str]:
     yield from filter(
-        str.strip, (said.text, *(part.text for part in said.parts if isinstance(part, RefusalPart)))
+        str.strip, (answer.text, *(part.text for part in answer.parts if isinstance(part, RefusalPart)))
     )
 
 
@@ -263,12 +263,12 @@ def _missing(entry: Entry) -> str:
 
 
 def _questions(entry: Entry, settings: Settings, speaker: str) -> Iterator[tuple[str, str]]:
-    said = entry.event
-    if not isinstance(said, AssistantMessage) or said.purpose != "answer":
+    answer = entry.event
+    if not isinstance(answer, AssistantMessage) or answer.purpose != "answer":
         return
-    tools = settings.card_of(said.agent).tools or ()
+    tools = settings.card_of(answer.agent).tools or ()
     asks = {tool.name for tool in tools if tool.approval}
-    for nth, call in enumerate(said.tool_calls):
+    for nth, call in enumerate(answer.tool_calls):
         if call.name in asks:
             code = call_code(CallRef(entry=entry.id, index=nth), call.name, call.arguments)
             yield code, question(speaker, code, call.name, call.arguments)

@@ -93,10 +93,10 @@ class ChatSession:
         shown = (
             {*await asyncio.to_thread(self._codes_since, author)} if command.name in JUDGING else set[str]()
         )
-        told = CommandContext(
+        given = CommandContext(
             self.conversation, self.team, command.rest, id, author, self.commands, about, shown - {*unseen}
         )
-        reply = await call(command.name, told)
+        reply = await call(command.name, given)
         if await asyncio.to_thread(lambda: self.conversation.position):  # it does not begin with a command
             self.wake()
         return reply

@@ -143,8 +143,8 @@ class App(Commands):
         formatter.write(f"{(self.help or '').strip()}\n")
         for title, section in SECTIONS.items():
             for at, name in enumerate(section):
-                made = self.get_command(ctx, name)
-                words = made.get_short_help_str(58) if made else ""
+                command = self.get_command(ctx, name)
+                words = command.get_short_help_str(58) if command else ""
                 formatter.write(f"{'' if at else title:<9}{name:<11} {words}\n")
         formatter.write(f"{COMMON}\n")
 

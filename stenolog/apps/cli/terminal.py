@@ -214,8 +214,8 @@ class Bytes(Bar):
             TransferSpeedColumn,
         )
 
-        told = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-        columns = (*told, TimeRemainingColumn(), TextColumn("{task.fields[files]}"))
+        bars = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        columns = (*bars, TimeRemainingColumn(), TextColumn("{task.fields[files]}"))
         drawn = Progress(*columns, console=_screen(), transient=True)
         drawn.add_task(safe(self.label), total=self.total, files=self._files)
         drawn.start()

@@ -73,11 +73,11 @@ def inspector(log: Log, token: str | None = None, *, allow_fork: bool = False) -
     """Return the pages of a log; `token` as in `stenolog.inspector`."""
     key = secrets.token_urlsafe(24) if token is None else token
     forks = Forks(log, allowed=allow_fork)
-    made = Inspector(log, forks)
-    routes = [Route(page.path, made.html(page)) for page in PAGES]
-    routes += [Route(page.twin_path, made.json(page)) for page in PAGES if page.twin is not None]
-    routes += [Route(text.path, made.text(text)) for text in TEXTS]
-    routes += [Route("/tail/{name:path}", made.tail()), Route("/static/{file}", static_file)]
+    shown = Inspector(log, forks)
+    routes = [Route(page.path, shown.html(page)) for page in PAGES]
+    routes += [Route(page.twin_path, shown.json(page)) for page in PAGES if page.twin is not None]
+    routes += [Route(text.path, shown.text(text)) for text in TEXTS]
+    routes += [Route("/tail/{name:path}", shown.tail()), Route("/static/{file}", static_file)]
     routes += [Route("/fork/{name:path}", forks.answer, methods=["POST"])]
     app = Starlette(routes=routes, middleware=[Middleware(Guard, token=key)])
     app.state.token = key

@@ -216,20 +216,20 @@ class ConversationIndex:
         found: dict[str, Any] = from_json(stored)
         if not isinstance(found, dict) or not found.keys() >= FIELDS:
             raise ValueError(f"expected an index of a conversation, found {stored[:60]!r}")
-        made = cls()
-        made.position, made.digest = found["position"], found["digest"]
-        made.agents, made.cuts, made._cut = found["agents"], found["cuts"], found["cut"]
-        made.billed = set(found["billed"])
-        made.kinds, made.whose = bytearray(found["kinds"].encode()), found["whose"]
-        made.spans = {where: (first, last) for where, (first, last) in found["spans"].items()}
-        made._names = list(made.spans)
-        made._numbers = {where: number for number, where in enumerate(made.spans)}
-        made.results = {at: PairedResult(*rest) for at, *rest in found["results"]}
-        made.calls = {(result.call, result.nth): at for at, result in made.results.items()}
+        index = cls()
+        index.position, index.digest = found["position"], found["digest"]
+        index.agents, index.cuts, index._cut = found["agents"], found["cuts"], found["cut"]
+        index.billed = set(found["billed"])
+        index.kinds, index.whose = bytearray(found["kinds"].encode()), found["whose"]
+        index.spans = {where: (first, last) for where, (first, last) in found["spans"].items()}
+        index._names = list(index.spans)
+        index._numbers = {where: number for number, where in enumerate(index.spans)}
+        index.results = {at: PairedResult(*rest) for at, *rest in found["results"]}
+        index.calls = {(result.call, result.nth): at for at, result in index.results.items()}
         waiting = [Call(CallKey(at, nth), *rest) for at, nth, *rest in found["waiting"]]
-        made._pairing = ToolCallIndex(waiting)
-        made._called_at = {at: datetime.fromisoformat(time) for at, time in found["called_at"]}
-        return made
+        index._pairing = ToolCallIndex(waiting)
+        index._called_at = {at: datetime.fromisoformat(time) for at, time in found["called_at"]}
+        return index
 
 
 # It is never folded entry by entry, as it changes in place; only stored and found by this.

@@ -52,8 +52,10 @@ class Forks:
         except (StenologError, ValueError) as error:
             return PlainTextResponse(f"400: {error}\n", status_code=400)
         query = urlencode({"agent": form["agent"]} if form.get("agent") else {})
-        there = f"{request.scope.get('root_path', '')}/c/{quote(fork, safe='')}{'?' if query else ''}{query}"
-        return RedirectResponse(there, status_code=303)
+        address = (
+            f"{request.scope.get('root_path', '')}/c/{quote(fork, safe='')}{'?' if query else ''}{query}"
+        )
+        return RedirectResponse(address, status_code=303)
 
     def _fork(self, name: str, form: dict[str, str]) -> str:
         written, side = form.get("at", ""), form.get("side", "")

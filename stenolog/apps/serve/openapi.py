@@ -41,12 +41,12 @@ def schemas(methods: Iterable[Method], template: str = TEMPLATE) -> dict[str, An
     listed = [*methods]
     models = {model: None for method in listed for model in (method.params, method.result)}
     _, found = models_json_schema([(model, "validation") for model in models], ref_template=template)
-    made: dict[str, Any] = dict(found["$defs"])
+    schemas: dict[str, Any] = dict(found["$defs"])
     for topic, cls in REGISTRY.events.items():
         schema = TypeAdapter(cls).json_schema(ref_template=template)
-        made |= schema.pop("$defs", {})
-        made[cls.__name__] = {**schema, "description": f"The fields of {topic}, as they are stored."}
-    return dict(sorted(made.items()))
+        schemas |= schema.pop("$defs", {})
+        schemas[cls.__name__] = {**schema, "description": f"The fields of {topic}, as they are stored."}
+    return dict(sorted(schemas.items()))
 
 
 def document(methods: Mapping[str, Method]) -> dict[str, Any]:

@@ -57,13 +57,13 @@ class ModelCall(NamedTuple):
 
 def new_entries(events: Sequence[NewEvent]) -> list[NewEntry]:
     """Return events as new entries. Raises `InvalidEventError`, with the place."""
-    made = []
+    entries = []
     for index, each in enumerate(events):
         try:
-            made.append(NewEntry(event_from_json(each.kind, each.event), each.id, each.time))
+            entries.append(NewEntry(event_from_json(each.kind, each.event), each.id, each.time))
         except InvalidEventError as error:
             raise InvalidEventError(f"/events/{index}: {error}") from None
-    return made
+    return entries
 
 
 def given_fields(outcome: Outcome) -> frozenset[str]:
@@ -144,11 +144,11 @@ def _retry_at(error: ModelError, call: ModelCall, now: datetime) -> datetime | N
 
 
 def tool_event(
-    conversation: Conversation, output: CallOutput, call: ToolCall, where: CallRef, made: OpenCall | None
+    conversation: Conversation, output: CallOutput, call: ToolCall, where: CallRef, open_call: OpenCall | None
 ) -> ToolResult:
     """Return the result of a tool call; a very long text becomes a blob. Raises `InvalidEventError`.
 
-    `made` is the call in the state, None if closed.
+    `open_call` is the call in the state, None if closed.
     """
     if output.parts:
         fields = output.model_dump(exclude={"text", "duration_ms"}, exclude_defaults=True)
@@ -157,8 +157,8 @@ def tool_event(
         assert isinstance(event, ToolResult), "made of that kind"
         return replace(event, duration_ms=output.duration_ms)
     result = ToolOutput((output.text,), output.is_error, output.meta)
-    if made is not None:
-        result = with_metadata(result, call, made)
+    if open_call is not None:
+        result = with_metadata(result, call, open_call)
     edge, put = conversation.log.edge, conversation.log.blobs.put
     result = redacted_output(result, edge.redact) if edge.redact else result
     return result_of(result, call.id, where, call.name, put, output.duration_ms)

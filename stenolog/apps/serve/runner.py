@@ -147,8 +147,8 @@ class Runner:
             while True:
                 journal.catch_up()
                 # The answer to an earlier call was lost on its way.
-                if id is not None and (standing := self.conversation.entry_by_id(id)) is not None:
-                    return [standing]
+                if id is not None and (written := self.conversation.entry_by_id(id)) is not None:
+                    return [written]
                 claim = self._claim(fence)
                 events = self._events(claim, outcome)
                 try:
@@ -205,8 +205,8 @@ class Runner:
         lane = journal.state.lane(where)
         card = journal.settings.card_of(lane.agent)
         receipt = outcomes.RECEIPT.load(claim.receipt) if claim.receipt else None
-        made = (lane.agent, lane.task, receipt, claim.cause, claim.attempt)
-        call = outcomes.ModelCall(*made, model=card.model, tools=card.tools or ())
+        fields = (lane.agent, lane.task, receipt, claim.cause, claim.attempt)
+        call = outcomes.ModelCall(*fields, model=card.model, tools=card.tools or ())
         event = outcomes.model_event(outcome, call, self.conversation.log.edge.clock())
         if isinstance(event, AssistantMessage):
             names = mentioned(event.text, journal.settings.members, lane.agent, journal.settings.turns)
@@ -229,8 +229,8 @@ def _recovered(journal: Journal, claim: Claim, tools: dict[str, dict[str, BaseTo
 
 def _with_id(journal: Journal, events: Sequence[Event | NewEntry], id: str | None) -> list[NewEntry]:
     """Return the events as entries of the active run; the first has the id."""
-    made = [each if isinstance(each, NewEntry) else NewEntry(each) for each in events]
-    marked = [each._replace(event=journal.marked(each.event)) for each in made]
+    entries = [each if isinstance(each, NewEntry) else NewEntry(each) for each in events]
+    marked = [each._replace(event=journal.marked(each.event)) for each in entries]
     if id is not None and marked and marked[0].id is None:
         marked[0] = marked[0]._replace(id=id)
     return marked

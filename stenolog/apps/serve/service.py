@@ -115,8 +115,8 @@ class Service:
     def answer(self, params: r.AnswerParams) -> m.WrittenEntries:
         """Append the outcome of a model call of one's own loop: the answer, or the failure with its text."""
         conversation = self._conversation(params)
-        if (standing := _written_under(conversation, params.id)) is not None:
-            return standing
+        if (written := _written_under(conversation, params.id)) is not None:
+            return written
         if "events" in given_fields(params.outcome):
             raise InvalidEventError("/outcome: events are appended by the method append")
         lane = conversation.state().lane(address(params.agent, params.task))
@@ -131,9 +131,9 @@ class Service:
             return written_message(conversation.extend([NewEntry(event, params.id)]))
         except DuplicateIdError:
             # Another process gave its answer under that id after we had looked.
-            if (standing := _written_under(conversation, params.id)) is None:
+            if (written := _written_under(conversation, params.id)) is None:
                 raise
-            return standing
+            return written
 
     def entries(self, params: m.EntriesParams) -> m.Entries:
         """Return the entries of a conversation, in order; damaged and erased ones have another kind."""

@@ -49,13 +49,13 @@ def _unix_socket(path: str) -> Iterator[socket.socket]:
             raise OSError(error.errno, error.strerror, path) from None
         finally:
             os.umask(before)
-        made = os.stat(path)
+        status = os.stat(path)
         bound.listen()
         try:
             yield bound
         finally:
             with suppress(OSError):
-                if os.path.samestat(os.stat(path), made):  # another server may have taken the path since
+                if os.path.samestat(os.stat(path), status):  # another server may have taken the path since
                     os.unlink(path)
 
 

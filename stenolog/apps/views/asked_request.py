@@ -163,13 +163,13 @@ def reasons_data(
     return {**found, "bill": bill_data(billed)}
 
 
-def whatif_data(asked: AskedRequest, made: WhatIf) -> dict[str, Any]:
+def whatif_data(asked: AskedRequest, whatif: WhatIf) -> dict[str, Any]:
     """Return a request as it might be, beside the real one."""
     return {
         "conversation": asked.conversation.name,
         "agent": asked.agent,
-        "same": made.same,
-        "difference": made.difference,
-        "real": request_data(made.real),
-        "other": request_data(made.other),
+        "same": whatif.same,
+        "difference": whatif.difference,
+        "real": request_data(whatif.real),
+        "other": request_data(whatif.other),
     }

@@ -54,10 +54,10 @@ def _results(
     index, left = ToolCallIndex(), calls
     index.take(entry)
     for later in islice(conversation.entries(after=entry.position), NEAR):
-        made = index.take(later)
-        if made and made.call and made.call.key.position == entry.position:
+        taken = index.take(later)
+        if taken and taken.call and taken.call.key.position == entry.position:
             assert isinstance(later.event, ToolResult)
-            yield made.call.key.nth, (of_result(later.event, made), later.position)
+            yield taken.call.key.nth, (of_result(later.event, taken), later.position)
             left -= 1
             if not left:
                 return

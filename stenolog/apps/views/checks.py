@@ -51,9 +51,9 @@ def log_check(
     report = verify(subject, head=head, watch=watch, jobs=jobs)
     proved: list[Proved] = []
     if requests:
-        made: Iterable[Proved] = prove(subject, jobs=jobs)
+        proofs: Iterable[Proved] = prove(subject, jobs=jobs)
         number = len(report.conversations)
-        proved = [*(watch(made, "building requests again", number) if watch else made)]
+        proved = [*(watch(proofs, "building requests again", number) if watch else proofs)]
     receipts = list(request_notes(proved, strict=strict))
     data = {
         "conversations": report.conversations,

@@ -34,10 +34,10 @@ def explained(
 
 
 def explanation_data(
-    conversation: Conversation, at: int, told: Explanation, billed: Bill = NO_BILL
+    conversation: Conversation, at: int, explanation: Explanation, billed: Bill = NO_BILL
 ) -> dict[str, Any]:
     """Return the history of an entry up to position `at`; for an answer, with its request's bill."""
-    return {"conversation": conversation.name, "at": at, **told._asdict(), "bill": bill_data(billed)}
+    return {"conversation": conversation.name, "at": at, **explanation._asdict(), "bill": bill_data(billed)}
 
 
 def bill_of_answer(conversation: Conversation, entry: Entry) -> Bill:
@@ -53,7 +53,7 @@ def bill_of_answer(conversation: Conversation, entry: Entry) -> Bill:
     return bill_of(conversation, request, list(conversation.entries()))
 
 
-def rebuilt_notes(conversation: Conversation, told: Explanation) -> tuple[Diagnostic, ...]:
+def rebuilt_notes(conversation: Conversation, explanation: Explanation) -> tuple[Diagnostic, ...]:
     """Return a note for each other program that sent requests with an entry in them."""
-    notes = (note for lane in told.lanes for note in unrecorded(conversation, lane.lane))
+    notes = (note for lane in explanation.lanes for note in unrecorded(conversation, lane.lane))
     return tuple({note.message: note for note in notes}.values())

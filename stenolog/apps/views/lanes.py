@@ -32,18 +32,18 @@ def only_agent(conversation: Conversation, position: int) -> str:
     Raises `InvalidEventError` if there is none, or several.
     """
     where = f"{conversation.name!r} at {position}"
-    there = [each.address for each in lanes(conversation.entries(at=position))]
-    there = there or [each.address for each in lanes(conversation.entries())]  # it answers later
-    if len(there) == 1:
-        return there[0]
+    agents = [each.address for each in lanes(conversation.entries(at=position))]
+    agents = agents or [each.address for each in lanes(conversation.entries())]  # it answers later
+    if len(agents) == 1:
+        return agents[0]
     if main := _main_agent(conversation):
         return main
-    if not there:
+    if not agents:
         raise InvalidEventError(
             f"{where}: no agent has answered yet, and none was asked by name. Say whose request you want: "
             "--agent NAME"
         )
-    raise InvalidEventError(f"{where}: expected --agent, one of: {', '.join(there)}")
+    raise InvalidEventError(f"{where}: expected --agent, one of: {', '.join(agents)}")
 
 
 def _main_agent(conversation: Conversation) -> str:
@@ -106,8 +106,8 @@ def _check_has_requests(conversation: Conversation, agent: str) -> None:
     settings = conversation.settings()
     if agent in settings.members or agent in settings.cards:
         return
-    said = (entry.event for entry in conversation.entries() if isinstance(entry.event, AssistantMessage))
-    in_context = (answer.in_context for answer in said if answer.agent == agent)
+    answers = (entry.event for entry in conversation.entries() if isinstance(entry.event, AssistantMessage))
+    in_context = (answer.in_context for answer in answers if answer.agent == agent)
     # Mostly the first answer tells.
     if not next(in_context, True) and not any(in_context):
         raise InvalidEventError(

@@ -40,11 +40,11 @@ def state_at(conversation: Conversation, position: int) -> Standing:
     """Return the state at a position, and what the entry there has changed."""
     state, settings = conversation.state(at=position), conversation.settings(at=position)
     asks = fold_at(conversation, OVERVIEW, position).asks_person
-    made: tuple[Transition, ...] = ()
+    steps: tuple[Transition, ...] = ()
     if position:
         before = conversation.state(at=position - 1)
-        made = step(before, conversation.entry(position)).transitions
-    return Standing(conversation.name, state, settings, asks, made)
+        steps = step(before, conversation.entry(position)).transitions
+    return Standing(conversation.name, state, settings, asks, steps)
 
 
 def next_inputs(status: Status) -> list[Next]:

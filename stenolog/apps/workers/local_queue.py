@@ -80,8 +80,8 @@ class LocalQueue:
         keys = []
         while rows := self._log.recorder.committed(mark):
             mark = rows[-1].notification
-            said = {row.key: row.name for row in rows if row.topic.startswith(TOPIC)}
-            streams = [self._log.streams.share(Stream(name, key)) for key, name in said.items()]
+            named = {row.key: row.name for row in rows if row.topic.startswith(TOPIC)}
+            streams = [self._log.streams.share(Stream(name, key)) for key, name in named.items()]
             keys += [self._root(Conversation(self._log, stream)) for stream in streams]
         return mark, keys
 

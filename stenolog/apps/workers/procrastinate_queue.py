@@ -208,10 +208,10 @@ async def _drop_waiting(app: App, key: int) -> None:
 async def _defer(app: App, key: int, team: str, after: float = 0.0) -> None:
     if after > 0:
         seconds = {"milliseconds": int(timedelta(seconds=after) / timedelta(milliseconds=1))}
-        made = app.configure_task(LATER, queue=team, lock=_later_lock(key), schedule_in=seconds)
+        task = app.configure_task(LATER, queue=team, lock=_later_lock(key), schedule_in=seconds)
     else:
-        made = app.configure_task(ADVANCE, queue=team, lock=str(key))
-    await made.defer_async(key=key, team=team)
+        task = app.configure_task(ADVANCE, queue=team, lock=str(key))
+    await task.defer_async(key=key, team=team)
 
 
 def _later_lock(key: int) -> str:

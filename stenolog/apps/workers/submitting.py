@@ -62,8 +62,8 @@ def submit_sync(
 ) -> int:
     """Say something as `submit` does, for programs without an event loop."""
     names = (to,) if isinstance(to, str) and to else tuple(to)
-    said = UserMessage(text=message) if isinstance(message, str) else message
-    return _record(conversation, Input(replace(said, to=names) if names else said, id, on_input), team)
+    spoken = UserMessage(text=message) if isinstance(message, str) else message
+    return _record(conversation, Input(replace(spoken, to=names) if names else spoken, id, on_input), team)
 
 
 async def cancel(conversation: AnyConversation, agent: str = "", task: str = "", *, team: str = TEAM) -> int:
@@ -97,30 +97,30 @@ async def _control(conversation: AnyConversation, control: Control, team: str) -
 
 def _record(conversation: Conversation, words: Input, team: str) -> int:
     queue = queue_of(conversation.log)
-    standing = LiveState(conversation)
+    state = LiveState(conversation)
     if queue.names_teams:
-        standing.also = partial(_wake, queue, check_team(team), conversation, standing)
+        state.also = partial(_wake, queue, check_team(team), conversation, state)
     if not words.message.to and words.message.control is None:
         # Only without `to`, which says it more plainly than the text.
-        names = mentioned_agents(words.message.text, agents_by_name(standing.settings.cards))
+        names = mentioned_agents(words.message.text, agents_by_name(state.settings.cards))
         words = words._replace(message=replace(words.message, to=names) if names else words.message)
-    entries = start_run(standing, NO_TEAM, {}, words)
+    entries = start_run(state, NO_TEAM, {}, words)
     return _message(conversation, entries, words.id).position
 
 
 def _wake(
-    queue: Queue, team: str, conversation: Conversation, standing: LiveState, connection: object, key: int
+    queue: Queue, team: str, conversation: Conversation, state: LiveState, connection: object, key: int
 ) -> None:
     # Nearly every conversation is its own root, and no other one is looked at.
-    if standing.settings.parent is not None:
+    if state.settings.parent is not None:
         key = root_of(conversation).key or key
     queue.defer(key, team, connection)
 
 
 def _message(conversation: Conversation, entries: list[Entry], id: str) -> Entry:
     """Return the message's entry: one of these, or an earlier submit's."""
-    said = [entry for entry in entries if isinstance(entry.event, UserMessage)]
-    found = conversation.entry_by_id(id) if id else said[-1]
+    messages = [entry for entry in entries if isinstance(entry.event, UserMessage)]
+    found = conversation.entry_by_id(id) if id else messages[-1]
     assert found is not None, "it is in the log"
     return found
 

@@ -99,15 +99,15 @@ def _call_with_outcome(
             found = results.get(thing.get("id"))
             result = found or {}
             came: ActStatus = "failed" if result.get("is_error") else "ok"
-            told = _text_of_result(result.get("content"))
-            return name, _json(thing.get("input")), "no result" if found is None else came, told
+            text = _text_of_result(result.get("content"))
+            return name, _json(thing.get("input")), "no result" if found is None else came, text
         case {"toolCallId": _}:
             name = str(thing.get("title") or thing.get("kind") or "tool")
             return name, _json(thing.get("rawInput")), status, _text_of_result(thing.get("content"))
         case {"type": "command_execution", "command": command}:
             failed = bool(thing.get("exit_code"))
-            told = _text_of_result(thing.get("aggregated_output"))
-            return "command", _json({"command": command}), "failed" if failed else status, told
+            text = _text_of_result(thing.get("aggregated_output"))
+            return "command", _json({"command": command}), "failed" if failed else status, text
         case {"type": "mcp_tool_call"}:
             name = f"{thing.get('server', '')}.{thing.get('tool', '')}"
             return name, _json(thing.get("arguments")), status, _text_of_result(thing.get("result"))

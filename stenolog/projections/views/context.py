@@ -145,17 +145,17 @@ def _edits(entries: Sequence[Entry], out: dict[int, tuple[str, int]]) -> dict[in
 def _summary_records(log: Sequence[Entry]) -> Iterator[SummaryRecord]:
     state = INITIAL
     for entry in log if any(getattr(entry.event, "covers", ()) for entry in log) else ():
-        if made := summary_of(entry.position, entry.event, state.summaries):
-            yield SummaryRecord(made, tuple(call.position for _, call in state.open_calls()))
+        if summary := summary_of(entry.position, entry.event, state.summaries):
+            yield SummaryRecord(summary, tuple(call.position for _, call in state.open_calls()))
         state = evolve(state, entry)
 
 
 def _valid_summaries(
-    made: Iterable[SummaryRecord], out: dict[int, tuple[str, int]], pairing: ToolCallIndex
+    summaries: Iterable[SummaryRecord], out: dict[int, tuple[str, int]], pairing: ToolCallIndex
 ) -> tuple[Summary, ...]:
     """Return the summaries in force: a larger one wins, and none covers an open call or half of another."""
     held: tuple[Summary, ...] = ()
-    for summary, open_calls in made:
+    for summary, open_calls in summaries:
         if summary.position in out:
             continue
         if not fault(summary, held, [*open_calls, *pairing.halved(summary)]):
@@ -207,8 +207,8 @@ def _beginning(messages: Sequence[Entry], lane: str, state: State, reset: int) -
     own = {_last_question(messages, where) for where in (lane, *at_work)}
     own |= {entry.position for entry in messages if _is_systems(entry)}
     stays = {position for position in own if not any(position in span for span in taken)}
-    said = [entry.position for entry in messages if entry.position >= reset and entry.position not in stays]
-    return min([*said[:1], *(span.first for span in taken)], default=max(1, reset)), stays
+    spoken = [entry.position for entry in messages if entry.position >= reset and entry.position not in stays]
+    return min([*spoken[:1], *(span.first for span in taken)], default=max(1, reset)), stays
 
 
 def _last_question(messages: Sequence[Entry], lane: str) -> int:
@@ -227,9 +227,9 @@ def _last_question(messages: Sequence[Entry], lane: str) -> int:
 def _asked_at(entry: Entry) -> int:
     """Return the earlier of an answer's cause and its view; for other entries their own position."""
     match entry.event:
-        case events.AssistantMessage(replaces=None) | events.LlmError() as said:
-            view = said.receipt.view if said.receipt else entry.position - 1
-            return min(said.cause or view, view)
+        case events.AssistantMessage(replaces=None) | events.LlmError() as event:
+            view = event.receipt.view if event.receipt else entry.position - 1
+            return min(event.cause or view, view)
         case _:
             return entry.position
 

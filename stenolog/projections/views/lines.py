@@ -60,16 +60,16 @@ def describe(entry: Entry) -> Description:
             lane = address(event.agent, event.task)
             purpose = "" if event.purpose == "answer" else f"[{event.purpose}{_covers(event)}]"
             # What was said and called comes first: on one line a long thought would hide it.
-            said = in_words([part for part in parts if not isinstance(part, ReasoningPart)])
+            words = in_words([part for part in parts if not isinstance(part, ReasoningPart)])
             to = [each for each in event.to if each not in (lane, USER)]
-            return Description(_to(lane, to), _joined(purpose, _cut(event), said, thoughts(event)))
+            return Description(_to(lane, to), _joined(purpose, _cut(event), words, thoughts(event)))
         case events.ToolResult(parts=parts):
             return Description(event.name or "tool", _joined("✗" if event.is_error else "✓", in_words(parts)))
         case events.LlmError(parts=parts):
-            said = f"{event.category}: {event.message}" if event.message else event.category
+            words = f"{event.category}: {event.message}" if event.message else event.category
             kept = f"· kept: {in_words(parts)}" if parts else ""
             retry = f"· again at {event.retry_at:%H:%M:%S}" if event.retry_at else ""
-            return Description(address(event.agent, event.task), _joined(said, kept, retry))
+            return Description(address(event.agent, event.task), _joined(words, kept, retry))
         case events.ModeSwitch(meta=meta):
             return Description("system", changes(event) or _joined(*(f"({owner})" for owner in meta)))
         case events.Unknown(topic=topic) if topic == ERASED:

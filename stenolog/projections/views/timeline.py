@@ -124,9 +124,9 @@ def erasures(entries: Iterable[Entry]) -> dict[int, str]:
     """Return each erasure in words, with its reason and day, by the position of the erased entry."""
     found: dict[int, str] = {}
     for entry in entries:
-        told = erasure_of(entry.event)
-        for position in told.positions if told else ():
-            why = f"{told.reason}, " if told and told.reason else ""
+        erasure = erasure_of(entry.event)
+        for position in erasure.positions if erasure else ():
+            why = f"{erasure.reason}, " if erasure and erasure.reason else ""
             found.setdefault(position, f"{ERASED} ({why}{entry.time:%Y-%m-%d})")
     return found
 
@@ -153,15 +153,15 @@ def _items(entry: Entry, calls: _Calls, cards: Cards) -> Iterator[TimelineItem]:
     """Yield an entry's items; `cards` are those before it, and get its own."""
     item = partial(TimelineItem, position=entry.position, time=entry.time)
     match entry.event:
-        case events.UserMessage() as said:
-            author = said.author or ("user" if said.author_kind == "person" else said.author_kind)
-            told = said.control.action if said.control else ""
-            to, parts = tuple(said.to), tuple(said.parts)
-            yield item("message", author=author, text=said.text, detail=told, to=to, parts=parts)
-        case events.AssistantMessage() as said:
-            yield from _answer(entry, said)
-            yield from (_card(entry, said, nth, calls) for nth in range(len(said.tool_calls)))
-            yield from _acts(entry, address(said.agent, said.task), said.parts)
+        case events.UserMessage() as message:
+            author = message.author or ("user" if message.author_kind == "person" else message.author_kind)
+            action = message.control.action if message.control else ""
+            to, parts = tuple(message.to), tuple(message.parts)
+            yield item("message", author=author, text=message.text, detail=action, to=to, parts=parts)
+        case events.AssistantMessage() as message:
+            yield from _answer(entry, message)
+            yield from (_card(entry, message, nth, calls) for nth in range(len(message.tool_calls)))
+            yield from _acts(entry, address(message.agent, message.task), message.parts)
         case events.ToolResult() as result:
             card = _with_result(item("tool", author="", text=result.text), entry, calls.pairing)
             yield card._replace(detail=f"{result.name or 'tool'}: {card.note} ({result.call_id})")
@@ -186,19 +186,19 @@ def _items(entry: Entry, calls: _Calls, cards: Cards) -> Iterator[TimelineItem]:
             yield item("unknown", author="", detail=topic)
 
 
-def _answer(entry: Entry, said: events.AssistantMessage) -> Iterator[TimelineItem]:
-    parts = tuple(part for part in without_acts(said.parts) if not isinstance(part, ToolCall))
-    cut = cut_words(said)
-    if parts or not (said.tool_calls or said.parts) or cut:
-        detail = ", ".join(filter(None, ("" if said.purpose == "answer" else said.purpose, cut)))
+def _answer(entry: Entry, answer: events.AssistantMessage) -> Iterator[TimelineItem]:
+    parts = tuple(part for part in without_acts(answer.parts) if not isinstance(part, ToolCall))
+    cut = cut_words(answer)
+    if parts or not (answer.tool_calls or answer.parts) or cut:
+        detail = ", ".join(filter(None, ("" if answer.purpose == "answer" else answer.purpose, cut)))
         yield TimelineItem(
-            "cut" if said.covers else "message",
+            "cut" if answer.covers else "message",
             entry.position,
             entry.time,
-            author=address(said.agent, said.task),
-            text=said.text,
-            detail=f"{detail} of {spans_in_words(said.covers)}" if said.covers else detail,
-            to=tuple(said.to),
+            author=address(answer.agent, answer.task),
+            text=answer.text,
+            detail=f"{detail} of {spans_in_words(answer.covers)}" if answer.covers else detail,
+            to=tuple(answer.to),
             parts=parts,
         )
 
@@ -222,23 +222,27 @@ def _acts(entry: Entry, author: str, parts: Iterable[Part]) -> Iterator[Timeline
 def lost_words(payload: bytes) -> str:
     """Return the reason in a salvage's mark of a lost entry."""
     try:
-        told = from_json(payload)
+        fields = from_json(payload)
     except ValueError:
-        told = None
-    reason = told.get("reason") if isinstance(told, dict) else None
+        fields = None
+    reason = fields.get("reason") if isinstance(fields, dict) else None
     return f"lost before a salvage: {reason}" if isinstance(reason, str) else "lost before a salvage"
 
 
-def cut_words(said: events.AssistantMessage) -> str:
+def cut_words(answer: events.AssistantMessage) -> str:
     """Say that an answer was cut at a limit of tokens; empty if it was not."""
-    if said.finish_reason.lower() not in OUT_OF_TOKENS:
+    if answer.finish_reason.lower() not in OUT_OF_TOKENS:
         return ""
-    what = "this call may be incomplete" if said.tool_calls else "the rest is missing"
-    return f"{CUT_OFF} ({said.finish_reason}): {what}"
+    what = "this call may be incomplete" if answer.tool_calls else "the rest is missing"
+    return f"{CUT_OFF} ({answer.finish_reason}): {what}"
 
 
-def _card(entry: Entry, said: events.AssistantMessage, nth: int, calls: _Calls) -> TimelineItem:
-    call, key, author = said.tool_calls[nth], CallKey(entry.position, nth), address(said.agent, said.task)
+def _card(entry: Entry, answer: events.AssistantMessage, nth: int, calls: _Calls) -> TimelineItem:
+    call, key, author = (
+        answer.tool_calls[nth],
+        CallKey(entry.position, nth),
+        address(answer.agent, answer.task),
+    )
     card = TimelineItem(
         "tool", entry.position, entry.time, author, text=call.arguments, detail=call.name, call=call
     )

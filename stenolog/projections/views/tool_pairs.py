@@ -80,8 +80,10 @@ class ToolCallIndex:
     def take(self, entry: Entry) -> Pair | None:
         """Take the next entry in; return its pair if it is a result."""
         match entry.event:
-            case AssistantMessage(agent=agent, task=task) as said:
-                for nth, call in reversed([*enumerate(said.tool_calls)]):  # the last of a list is the nearest
+            case AssistantMessage(agent=agent, task=task) as answer:
+                for nth, call in reversed(
+                    [*enumerate(answer.tool_calls)]
+                ):  # the last of a list is the nearest
                     key = CallKey(entry.position, nth)
                     self._wait(Call(key, entry.id, call.id, call.name, agent, task))
             case ToolResult() as result:

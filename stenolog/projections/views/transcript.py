@@ -40,8 +40,8 @@ def markdown(title: str, items: Iterable[TimelineItem]) -> Iterator[str]:
             case _:
                 detail = f" · {_plain(item.detail)}" if item.detail else ""
                 yield f"{_heading(item)}{detail}"
-                if said := item.text or in_words(item.parts):
-                    yield f"\n{_harmless(safe(said)).rstrip()}"
+                if words := item.text or in_words(item.parts):
+                    yield f"\n{_harmless(safe(words)).rstrip()}"
 
 
 def _outcome(item: TimelineItem) -> str:
@@ -69,13 +69,13 @@ def _plain(words: str) -> str:
     return SPECIAL.sub(r"\\\1", " ".join(safe(words).split()))
 
 
-def _harmless(said: str) -> str:
+def _harmless(words: str) -> str:
     """Return Markdown in which, outside of code, no HTML begins and no link leads to a script.
 
     An open block of code is closed.
     """
     lines, fence = [], ""
-    for line in said.split("\n"):
+    for line in words.split("\n"):
         found = FENCE.match(line)
         if not fence:
             fence = found[1] if found else ""

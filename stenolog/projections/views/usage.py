@@ -106,8 +106,8 @@ def is_new_session(error: LlmError) -> bool:
 
     The engine appends it after a restart, or after a death between two turns.
     """
-    made = error.receipt is not None or error.in_context or error.retry_at is None
-    return error.category == "process_exited" and not made
+    was_sent = error.receipt is not None or error.in_context or error.retry_at is None
+    return error.category == "process_exited" and not was_sent
 
 
 class UsageTotals(NamedTuple):

@@ -100,8 +100,8 @@ def find_both(log: Log, words: Sequence[str], default: str | None = None) -> tup
     if len(words) > 2:
         raise click.UsageError(f"expected {_wanted()}, found {len(words)} words: {' '.join(words)}")
     if len(words) == 2 and _are_swapped(log, *words):
-        said = f"{click.get_current_context().command_path} {words[1]} {words[0]}"
-        raise click.UsageError(f"the conversation comes first: {said}")
+        corrected = f"{click.get_current_context().command_path} {words[1]} {words[0]}"
+        raise click.UsageError(f"the conversation comes first: {corrected}")
     if len(words) == 2:
         return find_conversation(log, words[0]), words[1]
     word = words[0] if words else ""

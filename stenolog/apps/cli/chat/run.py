@@ -245,8 +245,8 @@ class Approvals:
 
     def _verdict(self, lane: LaneState, call: OpenCall) -> Verdict | None:
         """Return a person's decision on a call shown whole; None leaves it open."""
-        made = call_of(self.work.conversation, call)
-        words = f"{lane.address}: {whole_call(made)}"
+        tool_call = call_of(self.work.conversation, call)
+        words = f"{lane.address}: {whole_call(tool_call)}"
         if self.yes or (lane.agent, call.name) in self._always:
             self.paper.text(f"approved: {words}", "dim")
             return Verdict(True)
@@ -256,7 +256,7 @@ class Approvals:
             return None if self.leave else Verdict(False)
         verdict = None
         try:
-            verdict = self._ask(lane, call, made)
+            verdict = self._ask(lane, call, tool_call)
         except Terminated:
             raise
         except KeyboardInterrupt:
@@ -265,9 +265,9 @@ class Approvals:
             self.paper.line((f"  left open: {self.later}", "dim"))
         return verdict
 
-    def _ask(self, lane: LaneState, call: OpenCall, made: ToolCall) -> Verdict | None:
+    def _ask(self, lane: LaneState, call: OpenCall, tool_call: ToolCall) -> Verdict | None:
         """Return a person's decision; Ctrl-D leaves the call open."""
-        arguments, verdict = "", self._read(f"? {lane.address}: ", made)
+        arguments, verdict = "", self._read(f"? {lane.address}: ", tool_call)
         while verdict is None and (answer := self.lines.reply(QUESTION)) is not None:
             word, _, reason = answer.strip().partition(" ")
             match word.lower(), reason.strip():
@@ -280,14 +280,16 @@ class Approvals:
                     return Verdict(False, why)
                 case "e" | "edit", "":
                     arguments = self._edited(call) or arguments
-                    verdict = self._read("? with: ", replace(made, arguments=arguments or made.arguments))
+                    verdict = self._read(
+                        "? with: ", replace(tool_call, arguments=arguments or tool_call.arguments)
+                    )
                 case _:  # "yes, but …" is no approval
                     pass
         return verdict
 
-    def _read(self, begin: str, made: ToolCall) -> Verdict | None:
+    def _read(self, begin: str, tool_call: ToolCall) -> Verdict | None:
         """Show a call page by page; return the refusal if it comes before the end."""
-        first, *others = pages_of(made)
+        first, *others = pages_of(tool_call)
         self.paper.text(f"{begin}{first}", "bold")
         for nth, page in enumerate(others):
             answer = self.lines.reply(MORE.format(left=sum(map(len, others[nth:]))))

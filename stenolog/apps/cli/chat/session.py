@@ -106,8 +106,8 @@ def _greet(chat: Chat) -> None:
         last = next(backwards(chat.conversation, head), None)
         since = f"{counted(head, 'entry', 'entries')}, the last of {minute(last.time)}" if last else "new"
         chat.paper.text(f"{chat.conversation.name} · {since} · /help · {names}", "dim")
-        for said in last_exchange(chat.conversation):
-            chat.paper.text(said, "dim", indent="  ")
+        for message in last_exchange(chat.conversation):
+            chat.paper.text(message, "dim", indent="  ")
     for words in chat.desk.status():
         chat.paper.text(f"! {words}", "yellow")
 

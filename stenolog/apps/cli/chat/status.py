@@ -94,10 +94,12 @@ def last_exchange(conversation: Conversation) -> list[str]:
         if any(entry.position in span for span in hidden):
             continue
         match entry.event:
-            case AssistantMessage(purpose="answer") as said if said.text and not answer:
-                answer = f"{address(said.agent, said.task)}: {said.text}"
-            case UserMessage() as said if is_words(entry):
-                return [_short(words) for words in (f"{said.author or 'you'}: {said.text}", answer) if words]
+            case AssistantMessage(purpose="answer") as message if message.text and not answer:
+                answer = f"{address(message.agent, message.task)}: {message.text}"
+            case UserMessage() as message if is_words(entry):
+                return [
+                    _short(words) for words in (f"{message.author or 'you'}: {message.text}", answer) if words
+                ]
             case ModeSwitch(context_from=int()):
                 return []
             case _:

@@ -76,9 +76,9 @@ class StreamWrapper:
         self._hand_over()
 
     def _hand_over(self) -> None:
-        made, self._made = self._made, ""
-        if made:
-            self._write(made)
+        line, self._made = self._made, ""
+        if line:
+            self._write(line)
 
     def _put(self) -> None:
         if not self._word:

@@ -27,17 +27,17 @@ def messages(notes: Sequence[Diagnostic], *, verbose: bool) -> tuple[Diagnostic,
     many: Counter[tuple[str, str]] = Counter(
         (note.severity, note.code) for note in others if note.severity != "error" and not verbose
     )
-    told = _faults_of_file(of_file, verbose=verbose)
+    shown = _faults_of_file(of_file, verbose=verbose)
     counted_already: set[tuple[str, str]] = set()
     for note in others:
         kind = note.severity, note.code
         if many[kind] <= LISTED:
-            told.append(note)
+            shown.append(note)
         elif kind not in counted_already:
             counted_already.add(kind)
             words = f"{note.message}; {many[kind] - 1:,} more of this kind: -v shows each"
-            told.append(note._replace(message=words))
-    return tuple(told)
+            shown.append(note._replace(message=words))
+    return tuple(shown)
 
 
 def _faults_of_file(notes: Sequence[Diagnostic], *, verbose: bool) -> list[Diagnostic]:

@@ -146,9 +146,11 @@ def erasure_words(
 
 def _verdict(entry: Entry, conversation: Conversation | None) -> str:
     match entry.event:
-        case UserMessage(control=Control(action=action, call=CallRef(entry=made, index=nth))) if conversation:
+        case UserMessage(control=Control(action=action, call=CallRef(entry=answer, index=nth))) if (
+            conversation
+        ):
             near = islice(backwards(conversation, entry.position), NEAR)
-            called = (earlier.event for earlier in near if earlier.id == made)
+            called = (earlier.event for earlier in near if earlier.id == answer)
             for event in called:
                 if isinstance(event, AssistantMessage) and nth < len(event.tool_calls):
                     return f"{action} {event.tool_calls[nth].name} {entry.event.text}".rstrip()

@@ -28,13 +28,13 @@ LINES_OF_TEXT = 40
 
 
 def explanation_drawn(
-    told: explain.Explanation, log: Sequence[Entry], bill: Bill = NO_BILL
+    found: explain.Explanation, log: Sequence[Entry], bill: Bill = NO_BILL
 ) -> Iterator[Piece]:
     """Draw an entry's place in requests and timeline; `log` ends at the position explained.
 
     `bill` is that of the request that the entry answers.
     """
-    yield entry_line(told.entry, erased=erasures(log))
+    yield entry_line(found.entry, erased=erasures(log))
     if (gone := bill.unexplained) is not None and gone.tokens:
         yield heading("It answers")
         yield wrapped(
@@ -43,16 +43,16 @@ def explanation_drawn(
             hang=2,
         )
     yield heading("In the requests of")
-    widest = 0 if is_narrow() else max((len(lane.lane) for lane in told.lanes), default=0)
-    for lane in told.lanes:
+    widest = 0 if is_narrow() else max((len(lane.lane) for lane in found.lanes), default=0)
+    for lane in found.lanes:
         yield from _lane_lines(lane, len(log), widest)
-    if any(step.lane or step.anomaly for step in told.transitions):
+    if any(step.lane or step.anomaly for step in found.transitions):
         yield heading("What it set off")
-        yield from step_lines(told.transitions, erasures(log))
+        yield from step_lines(found.transitions, erasures(log))
     entries = {entry.position: entry for entry in log}
     for title, references, back in (
-        ("It refers to", told.refers_to, True),
-        ("It is referred to by", told.referred_to_by, False),
+        ("It refers to", found.refers_to, True),
+        ("It is referred to by", found.referred_to_by, False),
     ):
         if references:
             yield heading(title)
@@ -141,17 +141,17 @@ def _reference(
     )
 
 
-def blame_drawn(told: Blame) -> Iterator[Piece]:
+def blame_drawn(found: Blame) -> Iterator[Piece]:
     """Yield the chain, the newest first; possible links are separate."""
     columns = ("", ">ENTRY", "BY", "KIND", "~WHO", "*TEXT")
-    yield table(columns, [_link_row(link) for link in told.links])
-    if told.gap:
-        yield wrapped((f"{told.gap}.", "yellow"))
-    elif len(told.links) == 1:
-        yield wrapped((f"position {told.links[0].position} is the beginning: a person said it.", "green"))
-    if told.possible:
+    yield table(columns, [_link_row(link) for link in found.links])
+    if found.gap:
+        yield wrapped((f"{found.gap}.", "yellow"))
+    elif len(found.links) == 1:
+        yield wrapped((f"position {found.links[0].position} is the beginning: a person said it.", "green"))
+    if found.possible:
         yield wrapped(("Possible, since it stood in view there; nothing says which, or whether:", "yellow"))
-        yield table(columns, [_link_row(link, mark="?") for link in told.possible])
+        yield table(columns, [_link_row(link, mark="?") for link in found.possible])
 
 
 def _link_row(link: BlameLink, mark: str = "") -> tuple[Cell, ...]:
@@ -212,24 +212,24 @@ def left_out_drawn(
 
 
 def _room_line(room: BudgetRoom) -> Piece:
-    said = f"{room.measured:,} {room.unit}, measured for any API; room {room.room:,} of {room.limit:,}"
+    size = f"{room.measured:,} {room.unit}, measured for any API; room {room.room:,} of {room.limit:,}"
     is_cut = room.measured > room.room
     cut = f"; cut to {room.target:,} or what must stay, now {room.shown:,}" if is_cut else ""
-    return wrapped(("budget  ", "dim"), said + cut)
+    return wrapped(("budget  ", "dim"), size + cut)
 
 
-def view_drawn(told: Sequence[Seen], agent: str, minus: str, log: Sequence[Entry]) -> Iterator[Piece]:
+def view_drawn(entries_seen: Sequence[Seen], agent: str, minus: str, log: Sequence[Entry]) -> Iterator[Piece]:
     """Draw the entries that one agent has seen and the other has not, each with its source."""
     yield wrapped(
-        (agent, "bold cyan"), f" has seen {counted(len(told), 'entry', 'entries')} that ",
+        (agent, "bold cyan"), f" has seen {counted(len(entries_seen), 'entry', 'entries')} that ",
         (minus, "bold cyan"), f" has not, at {log[-1].position}",
     )  # fmt: skip
-    if not told:
+    if not entries_seen:
         return
     entries = {entry.position: entry for entry in log}
     columns = (">ENTRY", "KIND", "~WHO", "KNOWN BY", ">SINCE", "KEPT BACK BY", "*TEXT")
-    yield table(columns, [_seen_row(seen, entries[seen.position]) for seen in told])
-    used = {seen.proof for seen in told}
+    yield table(columns, [_seen_row(seen, entries[seen.position]) for seen in entries_seen])
+    used = {seen.proof for seen in entries_seen}
     yield from legend({proof: means for proof, means in PROOFS.items() if proof in used})
 
 

@@ -81,19 +81,19 @@ def _budget_row(row: BudgetRow, name: str) -> Sequence[Cell]:
     )
 
 
-def whatif_drawn(made: WhatIf) -> Iterator[Piece]:
+def whatif_drawn(whatif: WhatIf) -> Iterator[Piece]:
     """Yield both requests in numbers, then the differences, line by line."""
-    both = {"real": made.real, "what if": made.other}
+    both = {"real": whatif.real, "what if": whatif.other}
     columns = ("", ">MESSAGES", ">TOKENS", ">BYTES", ">LEFT OUT", "SENDABLE")
     yield table(columns, [_size_row(title, request) for title, request in both.items()])
     for title, request in both.items():
         if not request.sendable:
             yield wrapped((f"{title}: would not be sent: {request.reason}", "yellow"), hang=2)
-    if made.same:
+    if whatif.same:
         yield line("nothing would have been otherwise")
     else:
         yield line("")
-        yield from difference_drawn(made.difference, made.real, made.other)
+        yield from difference_drawn(whatif.difference, whatif.real, whatif.other)
 
 
 def _size_row(title: str, request: Request) -> Sequence[Cell]:
@@ -104,37 +104,37 @@ def _size_row(title: str, request: Request) -> Sequence[Cell]:
     return (title, f"{size.messages:,}", f"{size.tokens:,}", f"{size.bytes:,}", f"{out:,}", sendable)
 
 
-def bisect_drawn(made: Bisected, lane: str, entries: Mapping[int, Entry], note: str = "") -> Iterator[Piece]:
+def bisect_drawn(found: Bisected, lane: str, entries: Mapping[int, Entry], note: str = "") -> Iterator[Piece]:
     """Draw the fate of the text, the entries that explain it, and a note on requests of other programs."""
-    yield from _fate_lines(made, lane, entries)
+    yield from _fate_lines(found, lane, entries)
     if note:
         yield wrapped((note, "yellow"), hang=2)
 
 
-def _fate_lines(made: Bisected, lane: str, entries: Mapping[int, Entry]) -> Iterator[Piece]:
-    quoted = f"“{made.text}”"
-    if made.verdict == "never in":
+def _fate_lines(found: Bisected, lane: str, entries: Mapping[int, Entry]) -> Iterator[Piece]:
+    quoted = f"“{found.text}”"
+    if found.verdict == "never in":
         yield wrapped((quoted, "bold"), f" was never in a request of {lane}")
         return
-    for first, last in made.runs[:-1]:
+    for first, last in found.runs[:-1]:
         yield line((f"in at {runs_in_words([(first, last)])}, gone at {last + 1}", "dim"))
-    first, last = made.runs[-1]
-    if made.verdict == "still in":
+    first, last = found.runs[-1]
+    if found.verdict == "still in":
         yield wrapped((quoted, "bold"), f" is still in the request of {lane}: from {first} on")
         return
     yield wrapped((quoted, "bold"), f" was last in the request of {lane} at {last}, from {first} on")
-    run = f" (with {made.dropped[0]}-{made.dropped[1]})" if made.dropped[1] > made.dropped[0] else ""
-    does = RULES.get(made.rule, "")
-    yield wrapped(("gone by   ", "dim"), (made.rule, "red"), f"{run}: {does}", hang=10)
-    for title, position in (*(("said at", at) for at in made.source), ("after", made.vanished)):
+    run = f" (with {found.dropped[0]}-{found.dropped[1]})" if found.dropped[1] > found.dropped[0] else ""
+    does = RULES.get(found.rule, "")
+    yield wrapped(("gone by   ", "dim"), (found.rule, "red"), f"{run}: {does}", hang=10)
+    for title, position in (*(("said at", at) for at in found.source), ("after", found.vanished)):
         if position in entries:
-            told = describe(entries[position])
-            place = (f"{title:<8} ", "dim"), (f"{position:>5}", "bold"), f"  {told.who}  "
-            yield line(*place, *_marked(told.what, made.text))
+            description = describe(entries[position])
+            place = (f"{title:<8} ", "dim"), (f"{position:>5}", "bold"), f"  {description.who}  "
+            yield line(*place, *_marked(description.what, found.text))
 
 
-def _marked(said: str, text: str) -> Iterator[Cell]:
-    whole, wanted = one_line(said), one_line(text)
+def _marked(words: str, text: str) -> Iterator[Cell]:
+    whole, wanted = one_line(words), one_line(text)
     at = whole.find(wanted) if wanted else -1
     if at < 0:
         yield whole

@@ -124,8 +124,8 @@ def _retries(errors: Sequence[TimelineItem]) -> Piece:
     several = len(categories) > 1
     why = ", ".join(f"{count} {name}" if several else name for name, count in categories.items())
     where = f"  {errors[0].position}-{errors[-1].position}"
-    said = (f"  {len(errors)} retries: {why}", "red")
-    return line((errors[0].author or "?", VOICE["error"]), said, (where, "dim"), kept=1)
+    retries = (f"  {len(errors)} retries: {why}", "red")
+    return line((errors[0].author or "?", VOICE["error"]), retries, (where, "dim"), kept=1)
 
 
 def _mode_rule(detail: str) -> Piece:
@@ -150,11 +150,11 @@ def _message(item: TimelineItem, full: bool) -> Iterator[Piece]:
     )
     if is_long and detail:
         yield paragraph(item.detail, style, indent=2)
-    said = item.text or in_words(item.parts)
-    if said:
+    words = item.text or in_words(item.parts)
+    if words:
         is_note = item.kind == "message" and item.author == "system"
         most = LINES_OF_NOTE if is_note and not full else None
-        yield paragraph(said.lstrip("\n"), "dim" if item.hidden else "", indent=2, lines=most)
+        yield paragraph(words.lstrip("\n"), "dim" if item.hidden else "", indent=2, lines=most)
 
 
 def _style(item: TimelineItem) -> str:

@@ -183,36 +183,36 @@ def row(entry: Entry) -> Row:
 
 def _row(entry: Entry, place: int, index: ConversationIndex, open: dict[CallKey, bool]) -> Row:
     kind, who, what, thought = entry_line(entry)
-    made = Row(entry.position, place, _time(entry), kind, who, _cut(what), _cut(thought) if thought else "")
+    begun = Row(entry.position, place, _time(entry), kind, who, _cut(what), _cut(thought) if thought else "")
     match entry.event:
         case ToolResult() as result:
-            return _result(made, entry, result, index)
-        case AssistantMessage(tool_calls=calls) as said:
-            return _answer(made, said, len(calls), index, open)
+            return _result(begun, entry, result, index)
+        case AssistantMessage(tool_calls=calls) as answer:
+            return _answer(begun, answer, len(calls), index, open)
         case LlmError(duration_ms=took):
-            return made._replace(fault="failed", note=lasted(took), bar=bar(took))
+            return begun._replace(fault="failed", note=lasted(took), bar=bar(took))
         case _:
-            return made
+            return begun
 
 
-def _result(made: Row, entry: Entry, result: ToolResult, index: ConversationIndex) -> Row:
-    pair, outcome = index.results.get(made.position), index.outcome(entry)
+def _result(begun: Row, entry: Entry, result: ToolResult, index: ConversationIndex) -> Row:
+    pair, outcome = index.results.get(begun.position), index.outcome(entry)
     fault = outcome.note or (outcome.status if outcome.status == "failed" else "")
     if pair is None:
-        return made._replace(fault=fault, note=lasted(result.duration_ms))
+        return begun._replace(fault=fault, note=lasted(result.duration_ms))
     who, took = result.name or pair.tool, lasted(pair.took)
-    return made._replace(who=who, pair=pair.call, fault=fault, note=took, bar=bar(pair.took))
+    return begun._replace(who=who, pair=pair.call, fault=fault, note=took, bar=bar(pair.took))
 
 
 def _answer(
-    made: Row, said: AssistantMessage, calls: int, index: ConversationIndex, open: dict[CallKey, bool]
+    begun: Row, answer: AssistantMessage, calls: int, index: ConversationIndex, open: dict[CallKey, bool]
 ) -> Row:
-    results = [index.calls.get((made.position, nth), 0) for nth in range(calls)]
-    waiting = (CallKey(made.position, nth) for nth, result in enumerate(results) if not result)
+    results = [index.calls.get((begun.position, nth), 0) for nth in range(calls)]
+    waiting = (CallKey(begun.position, nth) for nth, result in enumerate(results) if not result)
     faults = (without_result(key, open).note for key in missing(waiting, open))
     fault = next(faults, "")
-    note = f"{said.usage.output:,} tok" if said.usage is not None and said.usage.output else ""
-    return made._replace(pair=next(filter(None, results), 0), fault=fault, note=note)
+    note = f"{answer.usage.output:,} tok" if answer.usage is not None and answer.usage.output else ""
+    return begun._replace(pair=next(filter(None, results), 0), fault=fault, note=note)
 
 
 def _entries(talk: Conversation, wanted: Sequence[int]) -> Iterator[Entry]:

@@ -30,12 +30,12 @@ def drawn(ticks: Mapping[str, Iterable[int]], head: int) -> list[Marks]:
     """Return the marks of each kind that there are."""
     found = []
     for kind, positions in ticks.items():
-        there = list(positions)
-        places = Counter(_column(position, head) for position in there)
+        wanted = list(positions)
+        places = Counter(_column(position, head) for position in wanted)
         most = max(places.values(), default=1)
         path = "".join(f"M{place} {_top(kind, many / most)}V{BOTTOM}" for place, many in places.items())
-        if there:
-            found.append(Marks(kind, len(there), path))
+        if wanted:
+            found.append(Marks(kind, len(wanted), path))
     return found
 
 

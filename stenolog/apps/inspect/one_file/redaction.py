@@ -134,12 +134,12 @@ class Redaction:
 
 def _compiled(pattern: str) -> re.Pattern[str]:
     try:
-        made = re.compile(pattern)
+        expression = re.compile(pattern)
     except re.error as error:
         raise CallerError(f"expected a regular expression, found {pattern!r:.60}: {error}") from error
-    if made.search("") is not None:
+    if expression.search("") is not None:
         raise CallerError(f"{pattern!r:.60} is found in an empty text, so it would take out everything")
-    return made
+    return expression
 
 
 def _parsed(value: Any) -> Any:

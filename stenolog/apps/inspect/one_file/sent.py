@@ -56,8 +56,8 @@ def calls(entries: Sequence[Entry]) -> Iterator[SentCall]:
     usual = {lane: apis.of(lane) for lane in known}
     for entry in entries:
         match entry.event:
-            case AssistantMessage() | LlmError() as said:
-                lane, receipt = LaneId(said.agent, said.task), said.receipt
+            case AssistantMessage() | LlmError() as event:
+                lane, receipt = LaneId(event.agent, event.task), event.receipt
                 if receipt is not None:
                     api = receipt.api.partition("@")[0]
                     chosen = known_policy(receipt)
@@ -65,7 +65,7 @@ def calls(entries: Sequence[Entry]) -> Iterator[SentCall]:
                     yield SentCall(
                         lane, receipt.view, entry.position, api, chosen, receipt.sha256, provable, receipt
                     )
-                elif isinstance(said, LlmError) or said.purpose == "answer":
+                elif isinstance(event, LlmError) or event.purpose == "answer":
                     yield SentCall(lane, entry.position - 1, entry.position, usual.get(lane, ""), None, "")
             case _:
                 pass

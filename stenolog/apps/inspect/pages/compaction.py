@@ -63,8 +63,8 @@ def _entries(query: Query, run: CompactedRun, opened: int) -> list[tuple[int, st
         return []
     first = opened if run.first <= opened <= run.last else run.first
     found = islice(query.conversation.entries(first - 1, run.last), IN_RUN)
-    told = ((entry.position, describe(entry)) for entry in found)
-    return [(position, who, one_line(what)[:200]) for position, (who, what) in told]
+    described = ((entry.position, describe(entry)) for entry in found)
+    return [(position, who, one_line(what)[:200]) for position, (who, what) in described]
 
 
 def twin(query: Query) -> Answer:

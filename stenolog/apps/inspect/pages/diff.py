@@ -157,8 +157,8 @@ def _run(query: Query, change: Change) -> tuple[tuple[int, str, str], ...]:
     return tuple((entry.position, *_who_and_words(describe(entry))) for entry in found)
 
 
-def _who_and_words(told: tuple[str, str]) -> tuple[str, str]:
-    who, what = told
+def _who_and_words(line: tuple[str, str]) -> tuple[str, str]:
+    who, what = line
     return who, one_line(what)[:200]
 
 

@@ -61,8 +61,8 @@ def view(query: Query) -> dict[str, Any]:
 def _histories(query: Query, upto: int) -> Iterator[EntryHistory]:
     talk = query.conversation
     try:
-        told = explained(talk, talk.entries(at=upto), query.at)
-        yield EntryHistory(told, bill=bill_of_answer(talk, told.entry))
+        explanation = explained(talk, talk.entries(at=upto), query.at)
+        yield EntryHistory(explanation, bill=bill_of_answer(talk, explanation.entry))
     except StenologError as error:
         yield EntryHistory(None, str(error))
 
@@ -75,9 +75,9 @@ def written(value: object) -> str:
 def twin(query: Query) -> Answer:
     """Return the data of `explain entry --json`."""
     talk = query.conversation
-    told = explained(talk, talk.entries(at=query.head), query.at)
-    billed = bill_of_answer(talk, told.entry)
-    return Answer(explanation_data(talk, query.head, told, billed), rebuilt_notes(talk, told))
+    explanation = explained(talk, talk.entries(at=query.head), query.at)
+    billed = bill_of_answer(talk, explanation.entry)
+    return Answer(explanation_data(talk, query.head, explanation, billed), rebuilt_notes(talk, explanation))
 
 
 page = Page("entry", view, twin, streams=True)

@@ -45,7 +45,7 @@ def view(query: Query) -> dict[str, Any]:
     found = state_at(query.conversation, query.at)
     agent = query.agent if query.word("agent") else _moved(found) or query.agent
     lane = found.state.lane(agent)
-    made = [each for each in found.transitions if agent and each.lane == agent]
+    steps = [each for each in found.transitions if agent and each.lane == agent]
     rows = lane_rows(found)
     return {
         "name": query.conversation.name,
@@ -55,9 +55,9 @@ def view(query: Query) -> dict[str, Any]:
         "status": lane.status,
         "does": does(decision(found.state, lane)),
         # Made of the lifecycle's own words, and the agent's name, which is escaped.
-        "picture": Markup(_picture(agent, lane.status, made)),
+        "picture": Markup(_picture(agent, lane.status, steps)),
         "row": row(query.conversation.entry(query.at)),
-        "made": made,
+        "made": steps,
         "others": [each for each in found.transitions if each.lane != agent],
         "next": next_inputs(lane.status),
         "triggers": TRIGGERS,
@@ -71,10 +71,10 @@ def _moved(found: Standing) -> str:
     return next((each.lane for each in found.transitions if each.lane), "")
 
 
-def _picture(agent: str, status: Status, made: list[Transition]) -> str:
+def _picture(agent: str, status: Status, steps: list[Transition]) -> str:
     ways = [
         Taken(each.source, each.trigger, each.target, each.guard)
-        for each in made
+        for each in steps
         if each.source and each.trigger and each.target and not each.anomaly
     ]
     title = f"The lifecycle of {agent}, which is {status}"
@@ -99,11 +99,11 @@ def lane_rows(found: Standing) -> list[LaneRow]:
     return sorted(rows, key=lambda each: (not each.moved, each.status in ("idle", "closed")))
 
 
-def does(made: Decision) -> str:
+def does(decision: Decision) -> str:
     """Return a decision in words."""
-    tools = ", ".join(call.name for call in made.calls[:5])
-    about = tools or made.reason or (f"to answer {made.cause}" if made.cause else "")
-    return f"{DOES[made.do]}: {about}" if about else DOES[made.do]
+    tools = ", ".join(call.name for call in decision.calls[:5])
+    about = tools or decision.reason or (f"to answer {decision.cause}" if decision.cause else "")
+    return f"{DOES[decision.do]}: {about}" if about else DOES[decision.do]
 
 
 def twin(query: Query) -> Answer:

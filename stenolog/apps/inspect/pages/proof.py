@@ -52,16 +52,16 @@ def checked_anew(log: Log, name: str, watch: Callable[..., Iterable[Any]] | None
 
 def steps(log: Log, name: str, entries: int) -> Iterator[Progress | Result]:
     """Yield what is done so far, and at last the result."""
-    said: SimpleQueue[Progress | Result] = SimpleQueue()
+    queue: SimpleQueue[Progress | Result] = SimpleQueue()
 
     def watch(items: Iterable[Any], label: str, number: int | None) -> Iterator[Any]:
         if not label.startswith("verifying"):
-            said.put(Progress("Each request that has a receipt is built again, and compared"))
+            queue.put(Progress("Each request that has a receipt is built again, and compared"))
             yield from items
             return
         for done, item in enumerate(items, 1):
             if not done % EVERY:
-                said.put(Progress(f"{done:,} of {entries:,} entries are as they were written"))
+                queue.put(Progress(f"{done:,} of {entries:,} entries are as they were written"))
             yield item
 
     def work() -> None:
@@ -72,11 +72,11 @@ def steps(log: Log, name: str, entries: int) -> Iterator[Progress | Result]:
         # Whatever it is: in this thread nobody else would hear of it. The log may have been closed meanwhile.
         except Exception as failed:
             error = f"{type(failed).__name__}: {failed}"
-        said.put(Result(check, datetime.now(UTC), perf_counter() - begin, error))
+        queue.put(Result(check, datetime.now(UTC), perf_counter() - begin, error))
 
     Thread(target=work, daemon=True).start()
     while True:
-        step = said.get()
+        step = queue.get()
         yield step
         if isinstance(step, Result):
             return

@@ -182,10 +182,10 @@ def _fold(request: Request, places: Sequence[_Place], done: int, end: int) -> Fo
 
 def _with_border(found: Iterable[Line]) -> list[Line]:
     """Mark the place at which what the call before had too ends."""
-    made: list[Line] = []
+    bordered: list[Line] = []
     for same, run in groupby(found, key=lambda line: not isinstance(line, PartLine) or line.same):
-        is_border = not same and any(isinstance(line, PartLine) and line.same for line in made)
-        if is_border and not any(isinstance(line, SharedLine) for line in made):
-            made.append(SharedLine("shared"))
-        made += run
-    return made
+        is_border = not same and any(isinstance(line, PartLine) and line.same for line in bordered)
+        if is_border and not any(isinstance(line, SharedLine) for line in bordered):
+            bordered.append(SharedLine("shared"))
+        bordered += run
+    return bordered

@@ -97,17 +97,17 @@ def _decoded(content: bytes, name: str) -> bytes:
 
 def _all_members(content: bytes, most: int) -> bytes:
     """Return the content of a gzip stream that may have several members, or be cut."""
-    made, member = bytearray(), None
+    decoded, member = bytearray(), None
     # In parts: what follows a member is copied, and each may have a few bytes only.
     for at in range(0, len(content), _PART):
         rest = content[at : at + _PART]
         while rest := rest if member else rest.lstrip(b"\0"):
             member = member or zlib.decompressobj(wbits=31)
-            made += member.decompress(rest, most - len(made))
-            if len(made) == most:
-                return bytes(made)
+            decoded += member.decompress(rest, most - len(decoded))
+            if len(decoded) == most:
+                return bytes(decoded)
             rest, member = member.unused_data, None if member.eof else member
-    return bytes(made)
+    return bytes(decoded)
 
 
 def _inflated(content: bytes, most: int) -> bytes:
@@ -127,14 +127,14 @@ def _brotli(content: bytes, most: int) -> bytes:
 
 
 def _zstd(content: bytes, most: int) -> bytes:
-    zstandard, made = _library("zstandard", "zstd"), bytearray()
+    zstandard, decoded = _library("zstandard", "zstd"), bytearray()
     packed = zstandard.ZstdDecompressor().stream_reader(BytesIO(content), read_across_frames=True)
     try:
-        while len(made) < most and (piece := packed.read(_PART)):
-            made += piece
+        while len(decoded) < most and (piece := packed.read(_PART)):
+            decoded += piece
     except zstandard.ZstdError as error:
         raise ValueError(f"Content-Encoding zstd: {error}") from None
-    return bytes(made)
+    return bytes(decoded)
 
 
 def _library(name: str, encoding: str) -> Any:

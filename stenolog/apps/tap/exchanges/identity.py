@@ -80,8 +80,8 @@ def identity_of(exchange: RecordedExchange, request: WireRequest) -> Identity:
     turn: Mapping[str, Json] = {}
     field = ""
     for field in signs.turns:
-        told = as_str(as_dict(request.sent.get("client_metadata")).get(field))
-        if turn := _json(headers.get(field, "")) or _json(told):
+        value = as_str(as_dict(request.sent.get("client_metadata")).get(field))
+        if turn := _json(headers.get(field, "")) or _json(value):
             break
     # A sub-agent may have a session of its own, and name the one that began it.
     if above := key_of(headers.get(PARENT_HEADER, "")):

@@ -83,11 +83,11 @@ def _texts(
         named = (each for key, each in value.items() if key.endswith("index") and isinstance(each, int))
         indexes = (*indexes, *named)
     for key, each in enumerate(value) if is_list else value.items():
-        there = path if is_list and not is_inner else (*path, key)
+        place = path if is_list and not is_inner else (*path, key)
         if isinstance(each, str):
-            yield there, indexes, value, key
+            yield place, indexes, value, key
         elif isinstance(each, dict | list):
-            yield from _texts(each, there, indexes, is_inner=True)
+            yield from _texts(each, place, indexes, is_inner=True)
 
 
 def _redact_run(places: list[_Place], kinds: dict[str, None]) -> Iterator[int]:

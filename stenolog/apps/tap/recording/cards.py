@@ -25,8 +25,8 @@ def card_of(request: WireRequest, before: AgentCard | None, stored: Collection[s
     try:
         tools = tuple(_tools(request))
         if request.previous and before is not None:
-            there = {tool.name for tool in tools}
-            tools += tuple(t for t in before.tools or () if t.name in stored and t.name not in there)
+            names = {tool.name for tool in tools}
+            tools += tuple(t for t in before.tools or () if t.name in stored and t.name not in names)
         card = AgentCard(
             model=request.model,
             provider=request.reader.provider,
@@ -74,8 +74,8 @@ def _tools(request: WireRequest) -> Iterator[Tool]:
             continue
         names.add(name)
         if is_free and isinstance(tool.get("format"), dict):
-            said = {"type": "string", GRAMMAR: tool.pop("format")}
-            tool["parameters"] = {"type": "object", "properties": {"input": said}}
+            text_schema = {"type": "string", GRAMMAR: tool.pop("format")}
+            tool["parameters"] = {"type": "object", "properties": {"input": text_schema}}
         yield read_tool(tool, request.reader.provider)
 
 

@@ -119,8 +119,8 @@ class Lane:
     @property
     def has_answers(self) -> bool:
         """True if an answer to the last request was recorded here."""
-        there = {position for each in self.positions for position in each}
-        return not there.isdisjoint(
+        known = {position for each in self.positions for position in each}
+        return not known.isdisjoint(
             [*self.call_positions.values(), *(p for each in self._words.values() for p in each)]
         )
 
@@ -181,11 +181,11 @@ class Lane:
 
     def stored_tools(self, request: WireRequest) -> frozenset[str]:
         """Return the tools that the provider has with the messages before a request."""
-        there = self.item_tools
-        if there is None:
-            there = frozenset(tool.name for tool in (self.card.tools if self.card else None) or ())
+        tools = self.item_tools
+        if tools is None:
+            tools = frozenset(tool.name for tool in (self.card.tools if self.card else None) or ())
         names = frozenset(as_str(tool.get("name")) for tool in request.tools_in_messages)
-        self.item_tools = names | there if request.previous else names
+        self.item_tools = names | tools if request.previous else names
         return self.item_tools
 
     def note_response(self, id: str, history: StoredHistory, position: int) -> None:
@@ -322,12 +322,12 @@ class Lane:
         if all(id in self.calls for id in theirs):
             return
         ours = [id for id, at in self.call_positions.items() if at == position]
-        for id, made in zip(ours, theirs, strict=False):
-            if made not in self.calls and not message_events.MADE_UP.fullmatch(made):
-                self.calls[made], self.call_positions[made] = self.calls[id], position
-                self.tool_names[made] = self.tool_names[id]
+        for id, our_call in zip(ours, theirs, strict=False):
+            if our_call not in self.calls and not message_events.MADE_UP.fullmatch(our_call):
+                self.calls[our_call], self.call_positions[our_call] = self.calls[id], position
+                self.tool_names[our_call] = self.tool_names[id]
                 if id in self.open_calls:
-                    self.open_calls[made] = self.open_calls.pop(id)
+                    self.open_calls[our_call] = self.open_calls.pop(id)
 
     def settle(self, alignment: Alignment, placed: Sequence[Positions]) -> None:
         """Take a request as the last one; `placed` are the positions of each message."""
@@ -345,9 +345,9 @@ class Lane:
             self._remember(digest, positions)
 
     def _remember(self, digest: str, positions: Positions) -> None:
-        there = self._known.setdefault(digest, [])
-        if positions and positions not in there:
-            there.append(positions)
+        places = self._known.setdefault(digest, [])
+        if positions and positions not in places:
+            places.append(positions)
 
     def note_results(self, events: Iterable[Known], positions: Positions) -> None:
         """Remember which calls a message answers."""

@@ -97,9 +97,9 @@ def events_of(message: MessageRead, to: Addressee) -> Iterator[Known]:
             yield from _user_messages(item, to)
 
 
-def _user_messages(said: Spoken, to: Addressee) -> Iterator[Known]:
-    for by_client, run in groupby(said.parts, key=_is_by_client):
-        kind: AuthorKind = "system" if by_client or said.role == "system" else "person"
+def _user_messages(spoken: Spoken, to: Addressee) -> Iterator[Known]:
+    for by_client, run in groupby(spoken.parts, key=_is_by_client):
+        kind: AuthorKind = "system" if by_client or spoken.role == "system" else "person"
         yield UserMessage(parts=tuple(run), author_kind=kind, to=(to.agent,))
 
 

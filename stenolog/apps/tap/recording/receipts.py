@@ -113,17 +113,17 @@ def _patch(
 def _messages(sent: WireRequest, built: Request, keep: int, first: int, blobs: Blobs) -> list[Recipe]:
     """Return the recipes of the messages after the first `keep`, from those built from `first` on."""
     key, given = built.messages_key, sent.body[sent.key][keep:]
-    there = built.body.get(key)
-    if not isinstance(there, list):
+    ours = built.body.get(key)
+    if not isinstance(ours, list):
         return [recipe_of(message, Source({}), blobs) for message in given]
     found: Blobs = {}
-    made = _as_list(recipe_of(given, Source(built.body, key, first), found), len(given))
-    if _is_costly(made):
+    recipes = _as_list(recipe_of(given, Source(built.body, key, first), found), len(given))
+    if _is_costly(recipes):
         # Something older was said again, or moved, or is a setting: it is looked for in all that was built.
         found = {}
-        made = _as_list(recipe_of(given, Source(built.body), found), len(given))
+        recipes = _as_list(recipe_of(given, Source(built.body), found), len(given))
     blobs |= found
-    return made
+    return recipes
 
 
 def _as_list(recipe: Recipe, number: int) -> list[Recipe]:

@@ -59,8 +59,8 @@ def restored(session: Session) -> set[str]:
                     if result.call_id in lane.calls:
                         lane.note_results([result], (entry.position,))
                         shown[lane.agent].append(entry.position)
-            case UserMessage() as said:
-                _take_words(session, said, entry.position, shown)
+            case UserMessage() as message:
+                _take_words(session, message, entry.position, shown)
             case _:
                 pass
     for agent, (entry, outcome) in last.items():
@@ -119,12 +119,14 @@ def _take_switch(session: Session, entry: Entry, switch: ModeSwitch, keys: Mappi
                 session.lanes[keys[agent]].hidden = set(positions)
 
 
-def _take_words(session: Session, said: UserMessage, position: int, shown: Mapping[str, list[int]]) -> None:
-    if said.author_kind == "person" and not session.words:
-        session.words = title_of(said.text)
+def _take_words(
+    session: Session, message: UserMessage, position: int, shown: Mapping[str, list[int]]
+) -> None:
+    if message.author_kind == "person" and not session.words:
+        session.words = title_of(message.text)
     for lane in session.lanes.values():
-        if lane.agent in said.to:
-            lane.note_words(said, position)
+        if lane.agent in message.to:
+            lane.note_words(message, position)
             shown[lane.agent].append(position)
 
 
@@ -161,12 +163,12 @@ def _restore(
         return  # the next request begins anew
     built, wire = found
     patch = patches.resolve(receipt)
-    there = built.body.get(built.messages_key)
+    messages = built.body.get(built.messages_key)
     lane.api, lane.model = wire.api, outcome.model
     lane.hashes = [*wire.likenesses]
     lane.positions = [*_positions(built, patch.messages, wire.key, len(lane.hashes))]
     lane.anchor = Anchor(
-        entry.position, patch, tuple(wire.hashes), len(there) if isinstance(there, list) else 0
+        entry.position, patch, tuple(wire.hashes), len(messages) if isinstance(messages, list) else 0
     )
     lane.remember()
     is_answer = isinstance(outcome, AssistantMessage) and outcome.purpose != "routing"

@@ -123,10 +123,10 @@ class Session:
         self._begin(events)
         view = self.conversation.position
         built = self._built(lane, request, exchange)
-        made = receipt_for(exchange, request, built, hashes, lane.anchor)
-        self._put(made.blobs)
-        there = built.body.get(built.messages_key)
-        anchor = Anchor(0, made.patch, tuple(hashes), len(there) if isinstance(there, list) else 0)
+        receipt = receipt_for(exchange, request, built, hashes, lane.anchor)
+        self._put(receipt.blobs)
+        messages = built.body.get(built.messages_key)
+        anchor = Anchor(0, receipt.patch, tuple(hashes), len(messages) if isinstance(messages, list) else 0)
         asked = max((p for positions in placed for p in positions if p not in lane.attempts), default=view)
         if is_turn:
             lane.settle(alignment, placed)
@@ -134,7 +134,7 @@ class Session:
         lane.model = request.model or lane.model
         found = [{"kind": kind, "position": entry.position} for entry in written for kind in kinds_in(entry)]
         self.pending[exchange.id] = Pending(
-            lane, request, identity, made.receipt, anchor, lane.history, asked or None, found
+            lane, request, identity, receipt.receipt, anchor, lane.history, asked or None, found
         )
 
     def _briefed(self, events: list[Known], cause: int) -> list[Known]:
@@ -224,8 +224,8 @@ class Session:
 
     def _begin(self, events: Iterable[Known]) -> None:
         if not self.words:
-            said = (e for e in events if isinstance(e, UserMessage) and e.author_kind == "person")
-            self.words = next((title_of(event.text) for event in said), "")
+            spoken = (e for e in events if isinstance(e, UserMessage) and e.author_kind == "person")
+            self.words = next((title_of(event.text) for event in spoken), "")
 
     def _entitle(self, exchange: RecordedExchange, event: AssistantMessage) -> None:
         title = title_in(event.text)

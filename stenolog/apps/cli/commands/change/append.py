@@ -88,16 +88,16 @@ def _values(events: Sequence[str]) -> Iterator[Placed]:
 
 def _in_words(author: str | None, to: tuple[str, ...], **given: Any) -> list[Placed]:
     """Return the event that options describe, as JSON, or nothing."""
-    said = [name for name in IN_WORDS if given[name] is not None]
-    if len(said) > 1:
-        raise click.UsageError(f"expected one of --{', --'.join(IN_WORDS)}, found {len(said)}")
-    if author is not None and said in ([], ["assistant"]):
+    options = [name for name in IN_WORDS if given[name] is not None]
+    if len(options) > 1:
+        raise click.UsageError(f"expected one of --{', --'.join(IN_WORDS)}, found {len(options)}")
+    if author is not None and options in ([], ["assistant"]):
         raise click.UsageError("--author goes with --user or --system")
-    if to and not said:
+    if to and not options:
         raise click.UsageError("--to goes with --user and the like; an EVENT has its own field")
-    if not said:
+    if not options:
         return []
-    (name,) = said
+    (name,) = options
     agent, text = given[name] if name == "assistant" else ("", given[name])
     if text == STDIN:
         text = _text(sys.stdin.buffer.read()).rstrip("\r\n")

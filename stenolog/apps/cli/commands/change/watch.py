@@ -53,8 +53,8 @@ def watch_command(db: Database, folders: tuple[Path, ...], interval: float) -> C
     quiet = bool(click.get_current_context().params["as_json"])
     found = rounds(paths, partial(_imported, log, quiet), partial(pause, interval))
     news = (done for done in found if _is_news(done))
-    told = set[str]()
-    lines = (each for done in news for each in _lines(done, told))
+    named = set[str]()
+    lines = (each for done in news for each in _lines(done, named))
     return CommandResult(map(_data, news), lambda: lines, streams=True)
 
 
@@ -86,10 +86,10 @@ def _data(done: Sequence[Report | Refused]) -> dict[str, Any]:
     }
 
 
-def _lines(done: Sequence[Report | Refused], told: set[str]) -> Iterator[Piece]:
+def _lines(done: Sequence[Report | Refused], named: set[str]) -> Iterator[Piece]:
     """Yield a line for the round, and one for each reason of refusal or omission.
 
-    `told` holds the deleted conversations that were named before; new ones are added.
+    `named` holds the deleted conversations that were named before; new ones are added.
     """
     grown = [one for each in done if isinstance(each, Report) for one in each.conversations if one.appended]
     if grown:
@@ -105,8 +105,8 @@ def _lines(done: Sequence[Report | Refused], told: set[str]) -> Iterator[Piece]:
         words = f"{counted(old, 'file')} refused, as before"
         yield line(_at(), ("✗ ", "red"), words, ("  import -v names each", "dim"))
     reports = [each for each in done if isinstance(each, Report)]
-    new = {deleted.mark for each in reports for deleted in each.left_out} - told
-    told |= new
+    new = {deleted.mark for each in reports for deleted in each.left_out} - named
+    named |= new
     if new:
         yield line(_at(), *left_out(len(new)))
     for each in done:

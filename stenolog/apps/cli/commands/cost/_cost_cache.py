@@ -103,9 +103,9 @@ def _drawn(
         )
     )
     if total["verdicts"]:
-        said = counted(total["verdicts"], "request")
+        requests = counted(total["verdicts"], "request")
         yield wrapped(
-            f"the provider names a cause for {said}, the same one as above for {total['confirmed']}"
+            f"the provider names a cause for {requests}, the same one as above for {total['confirmed']}"
         )
     if where:
         yield wrapped((where, "dim"))

@@ -70,7 +70,7 @@ def _policies(written: Iterable[str]) -> list[Policy]:
         for option in written
         for piece in ([option] if option.lstrip().startswith("{") else option.split(","))
     )
-    return [made for piece in pieces if (made := policy_of(piece)) is not None]
+    return [policy for piece in pieces if (policy := policy_of(piece)) is not None]
 
 
 def _row_data(row: BudgetRow) -> dict[str, Any]:

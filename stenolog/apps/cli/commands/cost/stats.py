@@ -65,10 +65,10 @@ def _drawn(found: Stats, plot: Path | None) -> Iterator[Piece]:
     sizes += [f"{largest.billed:,} billed"] if largest.billed is not None else []
     yield line(("", ""))
     yield line((found.agent, "cyan"), f": its largest request is at {largest.at:,}: {', '.join(sizes)}")
-    made = [counted(number, kind) for kind in MARK_WORDS if (number := curve.count(kind))]
-    if made or curve.budget:
+    counts = [counted(number, kind) for kind in MARK_WORDS if (number := curve.count(kind))]
+    if counts or curve.budget:
         budget = [f"a budget of {curve.budget:,} tokens"] if curve.budget else []
-        yield line(f"  {', '.join([*budget, *made])}")
+        yield line(f"  {', '.join([*budget, *counts])}")
     if (gone := found.unexplained) is not None and gone.tokens:
         words = f"  not explained: {gone.tokens:,} of the {gone.billed:,} tokens billed for its requests"
         yield wrapped((f"{words}: {gone.in_words}", "yellow"), hang=4)

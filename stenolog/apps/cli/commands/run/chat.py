@@ -75,29 +75,29 @@ def chat_command(
     from stenolog.apps.cli.chat.session import Chat, loop
     from stenolog.apps.cli.chat.status import Hints
 
-    name, title, made, summary = target or NAME, "", None, summary_of(summary_over)
+    name, title, opened_team, summary = target or NAME, "", None, summary_of(summary_over)
     if team is not None:
         from stenolog.adapters.engine.team_file import load
 
         if given := [f"--{option}" for option in ALONE if alone[option]]:
             raise click.UsageError(f"the agents are those of --team: leave out {', '.join(given)}")
         described = load(team, summary=summary)
-        name, title, made = target or described.conversation, described.title, described.team
-    llm = None if made else _model(alone["model"], alone["cli"])
+        name, title, opened_team = target or described.conversation, described.title, described.team
+    llm = None if opened_team else _model(alone["model"], alone["cli"])
     table = prices_of(prices) if prices else None
     log = open_log(db, create=True)
     conversation = log[name]
-    if made is None:
+    if opened_team is None:
         assert llm is not None, "somebody answers"
-        made, to = _single(conversation, llm, to, summary, **alone)
+        opened_team, to = _single(conversation, llm, to, summary, **alone)
         if conversation.position and not target:
             say(f"{name} goes on; `stenolog chat NAME` begins another conversation", mark="·", style="cyan")
     if table is not None:
-        made.options = replace(made.options, prices=table)
+        opened_team.options = replace(opened_team.options, prices=table)
     if channel is not None:
-        _serve(channel, made, log, options)
+        _serve(channel, opened_team, log, options)
         return None
-    with open_session(conversation, made, Hints(), yes=yes, cancels=True, leave=False) as at:
+    with open_session(conversation, opened_team, Hints(), yes=yes, cancels=True, leave=False) as at:
         at.entitle(title)
         loop(Chat(at, to))
         return at.outcome()

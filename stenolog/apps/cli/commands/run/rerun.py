@@ -34,10 +34,10 @@ def rerun_command(db: Database, target: str, team: Path | None) -> CommandResult
 
     conversation = find_conversation(open_log(db), target)
     now = _now(conversation, team) if team else None
-    told = rerun(conversation.entries(), now, Here(blobs=conversation.log.blobs, counters=COUNTERS))
-    data: dict[str, Any] = {"conversation": conversation.name, **told._asdict()}
+    again = rerun(conversation.entries(), now, Here(blobs=conversation.log.blobs, counters=COUNTERS))
+    data: dict[str, Any] = {"conversation": conversation.name, **again._asdict()}
     return CommandResult(
-        data, lambda: _drawn_rerun(conversation, told, now is not None), failed=told.divergence is not None
+        data, lambda: _drawn_rerun(conversation, again, now is not None), failed=again.divergence is not None
     )
 
 
@@ -50,19 +50,19 @@ def _now(conversation: Conversation, file: Path) -> Team:
     from stenolog.projections.analysis.rerun import Team
 
     recording, team = Replay(conversation), load(file, keys=False).team
-    made = {name: recording.agent(agent) for name, agent in team.agents.items()}
+    agents = {name: recording.agent(agent) for name, agent in team.agents.items()}
     cards = {
         name: agent.card([tool.spec for tool in agent.tools if isinstance(tool, BaseTool)])
-        for name, agent in made.items()
+        for name, agent in agents.items()
     }
     return Team(cards, team.turns.turns if isinstance(team.turns, TurnRule) else team.turns)
 
 
-def _drawn_rerun(conversation: Conversation, told: Rerun, under_team: bool) -> Iterator[Piece]:
+def _drawn_rerun(conversation: Conversation, again: Rerun, under_team: bool) -> Iterator[Piece]:
     from stenolog.apps.cli.draw.layout import legend, wrapped
     from stenolog.projections.analysis.rerun import NOT_COMPARED
 
-    requests, divergence = counted(told.requests, "request"), told.divergence
+    requests, divergence = counted(again.requests, "request"), again.divergence
     if divergence is None:
         yield line(("✓ ", "green"), f"{conversation.name}: {requests}, same digests")
         if under_team:

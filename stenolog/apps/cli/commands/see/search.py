@@ -50,8 +50,8 @@ class Search(Command):
             is_option = arg in known or (arg[:2] in valued and arg[2:].isdecimal())
             return bool(WITHOUT.match(arg)) and not is_option and before not in valued
 
-        told = [f" {arg}" if is_word(arg, before) else arg for before, arg in pairwise(["", *args])]
-        return super().parse_args(ctx, told)
+        marked = [f" {arg}" if is_word(arg, before) else arg for before, arg in pairwise(["", *args])]
+        return super().parse_args(ctx, marked)
 
 
 @command("search", Search, example="stenolog search 'dates OR times' --since 3d")
@@ -119,8 +119,8 @@ def search_command(
 
     # An envelope tells an empty list by itself.
     failed = not shown and not click.get_current_context().params["as_json"]
-    told = notes if shown else (Diagnostic("note", "nothing-found", "nothing found"), *notes)
-    return CommandResult(data, draw, failed=failed, diagnostics=notes, messages=told)
+    messages = notes if shown else (Diagnostic("note", "nothing-found", "nothing found"), *notes)
+    return CommandResult(data, draw, failed=failed, diagnostics=notes, messages=messages)
 
 
 def _time(written: str | None, *, to_its_end: bool = False) -> datetime | None:

@@ -45,12 +45,12 @@ def state_command(db: Database, target: str, at: str, steps: bool, agent: str | 
     if agent:
         known_agent(conversation, agent)
     if steps:
-        made = [step for step in conversation.transitions(at=position) if agent in (None, step.lane)]
-        data = {"conversation": conversation.name, "transitions": made}
+        moves = [step for step in conversation.transitions(at=position) if agent in (None, step.lane)]
+        data = {"conversation": conversation.name, "transitions": moves}
 
         def draw() -> Iterator[Piece]:
-            unseen = _settings_among(conversation, made)
-            shown = [step for step in made if step.position not in unseen]
+            unseen = _settings_among(conversation, moves)
+            shown = [step for step in moves if step.position not in unseen]
             yield from step_lines(shown, erased_among(conversation, shown))
             yield from not_shown(Counter(unseen.values()), "--json has them")
 

@@ -183,11 +183,11 @@ def _difference(
 
 
 def _whatif(asked: requests.AskedRequest, *, exit_code: bool) -> CommandResult:
-    made = asked.whatif()
+    whatif = asked.whatif()
 
     def draw() -> Iterable[Piece]:
         from stenolog.apps.cli.draw.policy import whatif_drawn
 
-        return whatif_drawn(made)
+        return whatif_drawn(whatif)
 
-    return CommandResult(requests.whatif_data(asked, made), draw, failed=exit_code and not made.same)
+    return CommandResult(requests.whatif_data(asked, whatif), draw, failed=exit_code and not whatif.same)

@@ -73,10 +73,10 @@ def check_gate_command(
     passed = SkippedConversations()
     if against is None:
         head = regression.header({name: FORMATS[name] for name in apis or FORMATS}, policy_of(written))
-        made = _requests(logs, head, passed)
+        requests = _requests(logs, head, passed)
         if out is None or out == STDOUT:
-            return _streamed(head, [request.digest for request in made], passed)
-        fresh = (Compared(each.place, "same") for each in _written(made, head, out))
+            return _streamed(head, [request.digest for request in requests], passed)
+        fresh = (Compared(each.place, "same") for each in _written(requests, head, out))
         return _answer(head, head, out, fresh, passed, compared=False)
     if out == STDOUT:
         raise click.UsageError("with --against, say where the digests go: --output FILE")
@@ -84,8 +84,8 @@ def check_gate_command(
         then = _of_apis(_header(older, against), apis)
         head = _same_question(then, policy_of(written))
         digests = (digest for digest in _digests(older, against) if digest.place.api in then.apis)
-        made = _requests(logs, head, passed)
-        found = regression.compare(digests, _written(made, head, out) if out else made)
+        requests = _requests(logs, head, passed)
+        found = regression.compare(digests, _written(requests, head, out) if out else requests)
         return _answer(then, head, out, found, passed, compared=True)
 
 
@@ -151,11 +151,11 @@ def _built(logs: dict[str, Log], head: Header, passed: SkippedConversations) -> 
             def refused(lane: str, error: StenologError, db: str = db, name: str = name) -> None:
                 passed.take(db, name, error, lane)
 
-            made = regression.fresh(
+            request = regression.fresh(
                 log[name].entries(strict=True), db=db, blobs=log.blobs, refused=refused, **given
             )
             try:
-                yield from made
+                yield from request
             except StoredDataError as error:
                 passed.take(db, name, error)
 

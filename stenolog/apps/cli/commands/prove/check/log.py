@@ -75,12 +75,12 @@ def checked_log(
 
     subject = find_conversation(log, target) if target else log
     found = log_check(subject, head=head, requests=requests, strict=strict, jobs=jobs, watch=progress)
-    told: dict[str, Any] | None = found.data["requests"]
+    proved: dict[str, Any] | None = found.data["requests"]
 
     def draw() -> Iterator[Piece]:
         yield from _log_lines(found.report, verbose=verbose)
-        if told is not None:
-            yield request_line(told, failed=found.differs)
+        if proved is not None:
+            yield request_line(proved, failed=found.differs)
 
     shown = messages(found.notes, verbose=verbose)
     return CommandResult(found.data, draw, found.failed, found.notes, messages=shown)

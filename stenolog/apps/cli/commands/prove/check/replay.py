@@ -34,13 +34,13 @@ class Replay(NamedTuple):
 def replayed(conversation: Conversation) -> Replay:
     """Fold the conversation from its first entry, and compare the states."""
     state: State = INITIAL
-    made: list[Transition] = []
+    steps: list[Transition] = []
     for entry in progress(conversation.entries(), f"replaying {conversation.name}", conversation.position):
         state, transitions = step(state, entry)
-        made += transitions
+        steps += transitions
     return Replay(
         conversation.name,
-        tuple(made),
+        tuple(steps),
         state,
         conversation.digest,
         state == conversation.state(at=state.position),

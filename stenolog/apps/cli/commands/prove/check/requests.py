@@ -65,8 +65,8 @@ def checked_requests(
     from stenolog.adapters.conversation.verifying.requests import check
 
     names = [conversation.name for conversation in find_conversations(log, target)]
-    made = check(log, names, apis=apis, all_prefixes=all_prefixes, jobs=jobs)
-    found = _by_conversation(_watched(made, sum(heads(log, names).values())))
+    checks = check(log, names, apis=apis, all_prefixes=all_prefixes, jobs=jobs)
+    found = _by_conversation(_watched(checks, sum(heads(log, names).values())))
     notes = tuple(note for one in found for note in one.notes)
     data = {
         "conversations": [one.conversation for one in found],

@@ -35,8 +35,8 @@ def db_salvage_command(file: Database, new: Database | None, output: Database | 
 
     if (new is None) == (output is None):
         raise click.UsageError(f"say once where the new database goes: stenolog db salvage {file} NEW")
-    damaged, made = file_of(file, SALVAGED), file_of(cast("Database", new or output), COPIED)
-    done = salvage(there(damaged), made)
+    damaged, target = file_of(file, SALVAGED), file_of(cast("Database", new or output), COPIED)
+    done = salvage(there(damaged), target)
     data = {**done._asdict(), "file": str(file), "is_whole": done.is_whole}
     return CommandResult(
         data, lambda: _salvaged(done), failed=not done.is_whole, diagnostics=tuple(_lost(done))

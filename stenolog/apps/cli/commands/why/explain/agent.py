@@ -39,12 +39,12 @@ def explain_agent_command(
         known_agent(conversation, written)
     log = list(conversation.entries(at=resolve(conversation, at)))
     api = api or own_api(conversation, agent)
-    told = view(log, lane(agent), lane(minus), api=api, policy=policy_of(policy), **means(conversation))
-    data = {"conversation": conversation.name, "at": len(log), "agent": agent, "minus": minus, "seen": told}
+    seen = view(log, lane(agent), lane(minus), api=api, policy=policy_of(policy), **means(conversation))
+    data = {"conversation": conversation.name, "at": len(log), "agent": agent, "minus": minus, "seen": seen}
 
     def draw() -> Iterable[Piece]:
         from stenolog.apps.cli.draw.explain import view_drawn
 
-        return view_drawn(told, agent, minus, log)
+        return view_drawn(seen, agent, minus, log)
 
     return CommandResult(data, draw)

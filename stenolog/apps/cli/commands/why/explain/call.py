@@ -24,14 +24,14 @@ def explain_call_command(db: Database, words: tuple[str, ...]) -> CommandResult:
 
     conversation, position = find_both(open_log(db), words)
     where, nth = _call(position)
-    told = blame(conversation.entries(), resolve(conversation, where), nth)
+    found = blame(conversation.entries(), resolve(conversation, where), nth)
 
     def draw() -> Iterable[Piece]:
         from stenolog.apps.cli.draw.explain import blame_drawn
 
-        return blame_drawn(told)
+        return blame_drawn(found)
 
-    return CommandResult({"conversation": conversation.name, **told._asdict()}, draw)
+    return CommandResult({"conversation": conversation.name, **found._asdict()}, draw)
 
 
 def _call(written: str) -> tuple[str, int | None]:

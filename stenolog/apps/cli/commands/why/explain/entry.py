@@ -43,16 +43,16 @@ def explain_entry_command(
     log = list(conversation.entries(at=end))
     if as_bytes:
         return _bytes_of(conversation, log, position)
-    told = explained(conversation, log, position, api=api, policy=policy_of(policy))
-    billed = bill_of_answer(conversation, told.entry)
-    data = explanation_data(conversation, len(log), told, billed)
+    explanation = explained(conversation, log, position, api=api, policy=policy_of(policy))
+    billed = bill_of_answer(conversation, explanation.entry)
+    data = explanation_data(conversation, len(log), explanation, billed)
 
     def draw() -> Iterable[Piece]:
         from stenolog.apps.cli.draw.explain import explanation_drawn
 
-        return explanation_drawn(told, log, billed)
+        return explanation_drawn(explanation, log, billed)
 
-    return CommandResult(data, draw, diagnostics=rebuilt_notes(conversation, told))
+    return CommandResult(data, draw, diagnostics=rebuilt_notes(conversation, explanation))
 
 
 def _bytes_of(conversation: Conversation, log: list[Entry], position: int) -> CommandResult:

@@ -41,7 +41,7 @@ def explain_text_command(
     entries = progress(
         conversation.entries(at=position), f"looking through the requests of {named}", position
     )
-    made = bisect(
+    found = bisect(
         entries,
         text=text,
         **lane(named)._asdict(),
@@ -50,14 +50,17 @@ def explain_text_command(
         **means(conversation),
     )
     note = lacking(conversation, named)
-    data = {"conversation": conversation.name, "agent": named, **made._asdict(), "note": note}
+    data = {"conversation": conversation.name, "agent": named, **found._asdict(), "note": note}
 
     def draw() -> Iterable[Piece]:
         from stenolog.apps.cli.draw.policy import bisect_drawn
 
         told = {
-            at: one for at in (*made.source, made.vanished) if at for one in conversation.entries(at - 1, at)
+            at: one
+            for at in (*found.source, found.vanished)
+            if at
+            for one in conversation.entries(at - 1, at)
         }
-        return bisect_drawn(made, named, told, note)
+        return bisect_drawn(found, named, told, note)
 
     return CommandResult(data, draw)
