@@ -286,6 +286,8 @@ def test_what_a_sub_agent_does_is_kept_and_what_it_says_is_not() -> None:
         ({"type": "file_change", "changes": [{"path": "a.py"}]}, "file change: a.py"),
         ({"type": "mcp_tool_call", "server": "git", "tool": "log", "arguments": {}}, "git.log"),
         ({"toolCallId": "t1", "title": "List files", "rawInput": {"cmd": "ls"}}, "List files: ls"),
+        ({"toolCallId": "t1", "title": "Run ls", "rawInput": {"cmd": "ls"}}, "Run ls"),
+        ({"toolCallId": "t1", "title": "Think"}, "Think"),
         ({"type": "tool_result", "content": "x"}, ""),
         ({"type": "note", "text": "x" * 500}, "note: " + "x" * 153 + "…"),
     ],

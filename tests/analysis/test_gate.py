@@ -94,6 +94,7 @@ def test_what_is_new_and_what_has_vanished_is_told_apart() -> None:
 def test_nothing_against_nothing_is_nothing() -> None:
     assert list(regression.compare([], [])) == []
     assert [one.what for one in regression.compare(digests(fresh())[:2], [])] == ["vanished", "vanished"]
+    assert [one.what for one in regression.compare([], fresh()[:2])] == ["new", "new"]
 
 
 def test_where_all_sections_are_the_same_the_order_of_the_keys_is_not() -> None:

@@ -33,6 +33,14 @@ def test_every_way_of_the_table_is_drawn_as_the_one_that_was_taken(taken: Taken)
     assert current is not None
 
 
+@pytest.mark.parametrize("way", [way for way in WAYS if way.guards], ids=lambda way: way.target)
+def test_a_way_that_was_taken_without_its_guards_is_not_drawn_as_the_usual_one(way: Way) -> None:
+    picture = drawn(Taken(way.source, way.triggers[0], way.target))
+
+    [taken] = [path for path in picture.iter(f"{SVG}path") if path.get("class") == "way taken"]
+    assert taken.get("d") != way.path
+
+
 def test_the_picture_of_the_page_of_the_lifecycle_has_no_state_and_no_way_of_anybody() -> None:
     text = lifecycle_picture()
 

@@ -26,6 +26,7 @@ from stenolog.adapters.store.sqlite import application as sqlite_application
 from stenolog.adapters.store.sqlite.application import SqliteLogApplication
 from stenolog.adapters.store.sqlite.recorder import SqliteLogRecorder
 from stenolog.domain.entry import Record
+from stenolog.domain.erasure import ERASED, SWITCH
 from stenolog.errors import CorruptLogError, InvalidEventError
 from stenolog.events import Unknown
 from tests.stores.conftest import said, texts
@@ -140,6 +141,12 @@ def test_a_fork_is_read_whole_by_the_librarys_api(log: Log) -> None:
     assert versions("again", gt=1, desc=True, limit=5) == [7, 6, 5, 4, 3]
     assert versions("again", lte=4, desc=True) == [4, 3, 2, 1]
     assert versions("again", limit=4) == [1, 2, 3, 4]
+
+
+def test_an_erased_switch_of_which_nothing_is_left_is_read_as_an_erased_entry() -> None:
+    rows = [(1, "", b"", b"", SWITCH, left, b"", b"", 2) for left in (b"", b"{}")]
+
+    assert [event.topic for event in StoredEntries("talk", rows)] == [ERASED, SWITCH]
 
 
 class Counting(SqliteLogRecorder):

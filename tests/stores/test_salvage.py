@@ -64,6 +64,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Sound:
         log["talk 3"].rename("talk three")
         said(log["gone words"], "harmless", "this is erased")
         log["gone words"].erase(3)
+        said(log["z"], "one letter is a name")
         said(log["last"], *(f"last {number}" for number in range(30)))
         names = log.names(archived=True)
         records = {name: {one.position: one for one in log[name].records()} for name in names}
