@@ -19,6 +19,7 @@ from tests.requests.corpus import BUNDLED, TRANSCRIPTS, conversations, files
 from tests.requests.histories import BLOBS, history
 from tests.requests.sessions import session_log
 
+NIGHTLY = pytest.mark.nightly
 APIS = ("openai-chat", "openai-responses", "anthropic", "gemini", "plain")
 ADDED = Transport("POST", "/x", {"stream": True})
 STYLES = (ADDED, ADDED._replace(style="spaced"), ADDED._replace(remove=("model",)))
@@ -93,8 +94,16 @@ def test_the_ranges_tile_the_bytes_of_every_prefix_of_the_bundled_sessions(api: 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not TRANSCRIPTS.is_dir(), reason="the transcripts are not beside this checkout")
-@pytest.mark.parametrize("file", files() if TRANSCRIPTS.is_dir() else [], ids=lambda file: file.name)
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(
+    ("api", "file"),
+    [
+        pytest.param(
+            api, file, id=f"{api}-{file.name}", marks=pytest.mark.nightly if (n + m) % len(APIS) else ()
+        )
+        for n, file in enumerate(files() if TRANSCRIPTS.is_dir() else [])
+        for m, api in enumerate(APIS)
+    ],
+)
 def test_the_ranges_tile_the_bytes_of_every_prefix_of_a_real_session(api: str, file: Path) -> None:
     every_prefix_tiled(api, file)
 

@@ -39,7 +39,7 @@ MODES: tuple[Mode, ...] = ("first", "retry", "fall-back")
 UNKNOWN = failure(400, {"error": {"message": "Unknown parameter: 'stream_options'."}})
 BUSY = failure(503, {"error": {"message": "overloaded"}})
 WORDS = 'Go on, né: "x\\n" \u2028 \U0001f600'
-FEW, MANY = (3,), range(10)
+FEW, MANY = (3,), range(5)
 
 
 @pytest.fixture

@@ -20,7 +20,10 @@ from tests.requests.corpus import BUNDLED, TRANSCRIPTS, Talk, conversations, fil
 ROOT = Path(__file__).parents[2]
 HERE = TRANSCRIPTS.is_dir()
 APIS = cycle(("openai-chat", "anthropic", "openai-responses", "gemini", "plain"))
-SHARED = list(zip(files(), APIS, strict=False)) if HERE else [(Path("absent"), "plain")]
+SHARED = [
+    pytest.param(file, api, marks=pytest.mark.nightly if file.stem == "large-session" else ())
+    for file, api in (zip(files(), APIS, strict=False) if HERE else [(Path("absent"), "plain")])
+]
 
 
 def swept(talk: Talk, api: str) -> tuple[int, int]:

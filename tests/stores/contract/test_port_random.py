@@ -13,7 +13,7 @@ from .histories import History, sources
 from .inspecting import faults
 from .stores import FILE, IMPLEMENTATIONS, MEMORY, Servers, opened
 
-SEQUENCES = int(os.environ.get("STENOLOG_SEQUENCES", "60"))
+SEQUENCES = int(os.environ.get("STENOLOG_SEQUENCES", "30"))
 STEPS = 40
 OTHERS = IMPLEMENTATIONS[1:]
 NAMES = (MEMORY, *VERSIONS)
