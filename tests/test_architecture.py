@@ -10,6 +10,7 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 
@@ -87,6 +88,18 @@ def test_an_append_walks_through_the_files_as_they_are_listed(tmp_path: Path) ->
         append(log["demo"])
 
     assert _missed(visits.files, "How an append becomes durable") == []
+
+
+def test_an_append_after_a_known_head_enters_at_most_14_files_in_26_moves(tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        conversation = log["demo"]
+        append(conversation)
+        append(conversation)
+        with Visits() as visits:
+            append(conversation)
+
+    assert len(set(visits.files)) <= 14
+    assert sum(one != other for one, other in pairwise(visits.files)) <= 26
 
 
 def test_an_append_in_postgresql_walks_through_the_files_as_they_are_listed(

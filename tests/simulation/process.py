@@ -249,7 +249,7 @@ class _Notifier(CommitNotifier):
 
     @property
     def is_heard(self) -> bool:
-        return bool(self._listeners)
+        return bool(self.listeners)
 
     @contextmanager
     def subscribe(self, listener: Callable[[], object], *, drafts: bool = False) -> Iterator[None]:

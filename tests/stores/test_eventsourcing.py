@@ -228,7 +228,7 @@ def test_what_is_recorded_right_after_the_first_look_is_delivered(log: Log) -> N
         assert [next(subscription).id for _ in range(2)] == [1, 2]
         said(log["demo"], "b")
         assert next(subscription).id == 3
-    assert not log.datastore.commit_notifier._listeners
+    assert not log.datastore.commit_notifier.listeners
 
 
 def test_what_is_recorded_during_the_first_look_is_delivered(

@@ -32,9 +32,9 @@ def prepare(edge: Sources, draft: entry.NewEntry) -> PendingEntry:
     """Return the draft with all that the edge adds. Raises `InvalidEventError`."""
     # Before the bytes are made, so that no secret reaches the file.
     event = redacted(draft.event, edge.redact) if edge.redact else draft.event
-    topic, payload = REGISTRY.dump(event)
     id = edge.id() if draft.id is None else entry.check_name(draft.id, what="entry id")
     at, salt = edge.clock() if draft.time is None else draft.time, edge.salt()
+    topic, payload = REGISTRY.dump(event)
     return PendingEntry(topic, payload, id, entry.microseconds(at), salt, draft.id is not None)
 
 

@@ -40,14 +40,14 @@ class CommitNotifier:
     def __init__(self, versions: Versions | None, *, pause: float = POLL) -> None:
         self._versions = versions
         self._pause = pause
-        self._listeners: dict[object, tuple[Listener, bool]] = {}
+        self.listeners: dict[object, tuple[Listener, bool]] = {}
         self._guard = threading.Lock()
         self._stop: threading.Event | None = None
 
     def notify(self, *, drafts: bool = False) -> None:
         """Call every listener, or with `drafts` those that asked for them. They must be fast."""
         # A copy, because listeners come and go in other threads meanwhile.
-        for listener, wants_drafts in tuple(self._listeners.values()):
+        for listener, wants_drafts in tuple(self.listeners.values()):
             if drafts and not wants_drafts:
                 continue
             # The event loop of a listener may have ended.
@@ -62,14 +62,14 @@ class CommitNotifier:
         """
         key = object()
         with self._guard:
-            self._listeners[key] = listener, drafts
+            self.listeners[key] = listener, drafts
             self._start()
         try:
             yield
         finally:
             with self._guard:
-                del self._listeners[key]
-                if not self._listeners:
+                del self.listeners[key]
+                if not self.listeners:
                     self._end()
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ from stenolog.domain.errors import StoreError, StoreTimeoutError
 
 from . import durable_head, gate
 from .group_commit import GroupCommit
-from .transaction import WalPreallocator, writing
+from .transaction import OpenedFile, WalPreallocator, writing
 
 # Holds some 30,000 entries.
 CACHE_KB = 16_000
@@ -36,8 +36,6 @@ WAL_BYTES = 4_000_000
 # Shorter than the deadline: moving it can wait for the next time, and a delete must not wait for readers.
 CHECKPOINT_MS = 2_000
 """Milliseconds that `checkpoint_wal` waits for readers."""
-# With "normal" a commit is too fast for one more `stat` each time (see `check_place`).
-LOOK_SECONDS = 0.02
 PRAGMAS = (
     "foreign_keys = ON",
     # A file from elsewhere may bring views or triggers that call functions.
@@ -84,10 +82,10 @@ class SqliteLogDatastore(SQLiteDatastore):
         self._process = os.getpid()
         # Until the file is open, so that `close` does nothing for a log that could not be opened.
         self._closed = True
-        self._place: tuple[int, int] | None = None
         self.last_head = durable_head.NONE_YET
         self.keeps_note = durable
-        self._looks_again = 0.0
+        # With "normal" the last entries may be lost anyway.
+        self.opened_file = OpenedFile(path, self.file, is_checked_rarely=not durable)
         self.seal_key = b""
         # A restore waits while a process opens the log; SQLite's own locks show only once a page was
         # read.
@@ -231,7 +229,7 @@ class SqliteLogDatastore(SQLiteDatastore):
             return
         file = schema.id_of(connection)
         self.last_head = durable_head.newest(connection, file)
-        self._place = _identity(self.file)
+        self.opened_file.identify()
         # A restored file has another id: from now on the note must speak of this one.
         if note is not None and note.file != file:
             if self.file_lock and not self.file_lock.acquire(self.deadline):
@@ -242,24 +240,6 @@ class SqliteLogDatastore(SQLiteDatastore):
             finally:
                 if self.file_lock:
                     self.file_lock.close()
-
-    def check_place(self, now: float | None = None) -> None:
-        """Raise `StoreError` if the file was removed or replaced since opened.
-
-        `now`: the monotonic time, from a writer.
-        """
-        # With "normal" the last entries may be lost anyway, so a writer looks only once in a while.
-        if now is not None and not self.keeps_note:
-            if now < self._looks_again:
-                return
-            self._looks_again = now + LOOK_SECONDS
-        # SQLite would go on writing into a removed file, and every append would be lost.
-        if self._place is not None and _identity(self.file) != self._place:
-            raise StoreError(
-                f"{self.path}: expected the file that was opened, found "
-                f"{'another one in its place' if os.path.exists(self.file) else 'none'}: nothing more is "
-                "written to it. Close the log, and open it again"
-            )
 
     def _prepare(self, connection: sqlite3.Connection, note: durable_head.DurableHead | None) -> None:
         """Create or migrate the tables if needed; safe for several processes."""
@@ -299,7 +279,7 @@ class SqliteLogDatastore(SQLiteDatastore):
     def connect(self) -> event_rows.Connection:
         """Return a new connection with our settings; the caller closes it."""
         # SQLite would join a new file of that name with the write-ahead log of the old one.
-        self.check_place()
+        self.opened_file.check()
         connection = sqlite3.connect(
             self.file if self.in_memory else file_safety.uri_of(Path(self.file)),
             uri=not self.in_memory,
@@ -350,12 +330,3 @@ class SqliteLogDatastore(SQLiteDatastore):
                     yield -failures
         finally:
             self._put_back(connection)
-
-
-def _identity(path: str) -> tuple[int, int]:
-    """Return an identity that distinguishes a file from others of its name."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return 0, 0
-    return found.st_dev, found.st_ino

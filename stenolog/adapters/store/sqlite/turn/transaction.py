@@ -15,10 +15,12 @@ from stenolog.adapters.store.contract.notifier import CommitNotifier
 from stenolog.adapters.store.sqlite.errors import RAISED, to_store_error
 from stenolog.adapters.store.sqlite.file_locks import FileLock
 from stenolog.adapters.store.sqlite.statements import event_rows
-from stenolog.domain.errors import StoreTimeoutError
+from stenolog.domain.errors import StoreError, StoreTimeoutError
 
 from . import durable_head
 
+# With "normal" a commit is too fast for one more `stat` each time.
+LOOK_SECONDS = 0.02
 # A few appends' worth, so that no writer waits long for the room of later ones.
 STEP = 65_536
 """Bytes by which the write-ahead log is made longer at once."""
@@ -64,6 +66,47 @@ class WalPreallocator:
             self._file = None
 
 
+class OpenedFile:
+    """The file that a process opened; another may have been put in its place since."""
+
+    def __init__(self, path: str, file: str, *, is_checked_rarely: bool) -> None:
+        self._path = path
+        self._file = file
+        self._is_checked_rarely = is_checked_rarely
+        self._identity: tuple[int, int] | None = None
+        self._looks_again = 0.0
+
+    def identify(self) -> None:
+        """Remember which file it is."""
+        self._identity = _identity(self._file)
+
+    def check(self, now: float | None = None) -> None:
+        """Raise `StoreError` if the file was removed or replaced.
+
+        `now`: the monotonic time, from a writer.
+        """
+        if now is not None and self._is_checked_rarely:
+            if now < self._looks_again:
+                return
+            self._looks_again = now + LOOK_SECONDS
+        # SQLite would go on writing into a removed file, and every append would be lost.
+        if self._identity is not None and _identity(self._file) != self._identity:
+            raise StoreError(
+                f"{self._path}: expected the file that was opened, found "
+                f"{'another one in its place' if os.path.exists(self._file) else 'none'}: nothing more is "
+                "written to it. Close the log, and open it again"
+            )
+
+
+def _identity(path: str) -> tuple[int, int]:
+    """Return an identity that distinguishes a file from others of its name."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0
+    return found.st_dev, found.st_ino
+
+
 class TransactionStore(Protocol):
     """A datastore for `Transaction`: its writer, locks, and commit listeners."""
 
@@ -77,12 +120,10 @@ class TransactionStore(Protocol):
     commit_notifier: CommitNotifier
     last_head: durable_head.DurableHead
     keeps_note: bool
+    opened_file: OpenedFile
 
     def check(self) -> None:
         """Raise `StoreError` if the datastore is unusable."""
-
-    def check_place(self, now: float | None = None) -> None:
-        """Raise `StoreError` if the file was removed or replaced."""
 
     def timed_out(self) -> StoreTimeoutError:
         """Return the error for a caller that has waited too long."""
@@ -144,7 +185,8 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
             raise
         finally:
             # Also after an interruption, which may have come behind the commit: a false alarm is harmless.
-            store.commit_notifier.notify()
+            if store.commit_notifier.listeners:
+                store.commit_notifier.notify()
         if isinstance(error, RAISED):
             raise to_store_error(error, store.path) from error
 
@@ -163,7 +205,7 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
         if lock and not lock.acquire(max(0.0, store.deadline - (time.monotonic() - start))):
             raise store.timed_out()
         # Under the lock, because a restore replaces the file only while it has the lock.
-        store.check_place(start)
+        store.opened_file.check(start)
         # `total_changes` tells at the end whether anything was written, and `inserted` what it was.
         self._before, store.writer.inserted = store.writer.total_changes, None
         # Commit hooks write in the same transaction, so it has more than one statement.
