@@ -66,6 +66,11 @@ def test_the_help_of_a_command_is_short_and_has_an_example(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", COMMANDS)
+def test_a_help_names_a_default_as_such_and_not_in_a_fragment_with_else(path: str) -> None:
+    assert not re.search(r"\b[Ee]lse\b", COMMANDS[path][0].get_help(COMMANDS[path][1]))
+
+
+@pytest.mark.parametrize("path", COMMANDS)
 def test_the_example_of_a_command_is_one_that_it_takes(path: str) -> None:
     command, _ = COMMANDS[path]
     _, _, example = (command.epilog or "").partition("Example: stenolog ")

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple, TypeAlias, TypeVar
 
+from stenolog.adapters.store.contract.recorder import LogRecorder
 from stenolog.domain.entry import Entry
 from stenolog.domain.settings import Settings
 
@@ -49,6 +50,22 @@ Backoff: TypeAlias = Callable[[int], float]
 def backoff(failures: int) -> float:
     """Return one second after the first failure, doubled each time up to a minute."""
     return float(min(60, 2 ** min(failures - 1, 6)))
+
+
+async def at_each_commit(
+    recorder: LogRecorder,
+    call: Callable[[], Awaitable[object]],
+    wait: Backoff,
+    tell: Callable[[Exception], object],
+    woken: asyncio.Event,
+) -> None:
+    """Make a call now, and again after each commit or when `woken`, until cancelled; retry a failing one."""
+    loop = asyncio.get_running_loop()
+    with recorder.listening(lambda: loop.call_soon_threadsafe(woken.set)):
+        while True:
+            woken.clear()  # before the call: what comes after that wakes us again
+            await retry_forever(call, wait, tell, after=Exception, final=())
+            await woken.wait()
 
 
 async def retry_forever(

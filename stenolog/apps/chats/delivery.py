@@ -13,7 +13,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import OperationalError
 from stenolog.domain.settings import NOTHING, configure
 
-from .base import Backoff, OutgoingMessage, Question, Render, Send, backoff, retry_forever
+from .base import Backoff, OutgoingMessage, Question, Render, Send, at_each_commit, backoff, retry_forever
 from .rendering import render_entry, speaker_of
 
 LOGGER = logging.getLogger("stenolog.chats")
@@ -60,12 +60,8 @@ class Delivery:
 
         Errors are logged and retried.
         """
-        loop, again = asyncio.get_running_loop(), self._woken.set
-        with self.conversation.log.recorder.listening(lambda: loop.call_soon_threadsafe(again)):
-            while True:
-                self._woken.clear()  # before reading: what comes after that wakes us again
-                await retry_forever(self.deliver, self.backoff, self._failed, after=Exception, final=())
-                await self._woken.wait()
+        recorder = self.conversation.log.recorder
+        await at_each_commit(recorder, self.deliver, self.backoff, self._failed, self._woken)
 
     async def deliver(self) -> int:
         """Deliver all entries; return the number of pieces.

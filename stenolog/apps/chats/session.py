@@ -20,7 +20,7 @@ from stenolog.domain.lanes.state import address
 from stenolog.domain.settings import Settings
 from stenolog.projections.views.acts import act_in_words
 
-from .base import OutgoingMessage, Question, retry_forever
+from .base import OutgoingMessage, Question, at_each_commit, retry_forever
 from .commands import COMMANDS, Command, CommandContext, TypedCommand, call
 from .delivery import Delivery
 from .rendering import last_word
@@ -136,13 +136,8 @@ class ChatSession:
 
     async def _ask_for_workers(self) -> None:
         """Deliver the questions of workers as they come up, until cancelled."""
-        loop, woken = asyncio.get_running_loop(), asyncio.Event()
-        with self.conversation.log.recorder.listening(lambda: loop.call_soon_threadsafe(woken.set)):
-            while True:
-                woken.clear()
-                deliver = self._deliver_for_workers
-                await retry_forever(deliver, self.outlet.backoff, self._busy, after=Exception, final=())
-                await woken.wait()
+        recorder, backoff = self.conversation.log.recorder, self.outlet.backoff
+        await at_each_commit(recorder, self._deliver_for_workers, backoff, self._busy, asyncio.Event())
 
     async def _deliver_for_workers(self) -> None:
         for name, position in (await asyncio.to_thread(workers, self.conversation)).items():

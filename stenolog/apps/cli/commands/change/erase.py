@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--reason", default="", help="Why; kept in the log.")
 @click.option("--by", metavar="NAME", help="Who erases. Default: the system's user.")
 @takes_name
-@click.argument("positions", metavar="P[-Q]...", nargs=-1, required=True)
+@click.argument("positions", metavar="POSITIONS...", nargs=-1, required=True)
 @takes_db
 def erase_command(
     db: Database, target: str, positions: Sequence[str], yes: bool, reason: str, by: str | None

@@ -41,14 +41,14 @@ PLACE = click.Path(allow_dash=True, path_type=Path)
     show_default=True,
     help="The form: jsonl, openai, markdown, html; json, curl, python, pytest of one request.",
 )
-@takes_agent_else("for a form of one agent, such as openai or pytest, where there are several")
+@takes_agent_else("for forms of one agent, such as openai; required if several")
 @click.option("--at", metavar="POSITION", help="Position or time of the request.")
 @takes_conditions
 @click.option(
     "-o",
     "--output",
     type=PLACE,
-    help="Into this file or, as the form wants it, folder; else, and with -, to stdout.",
+    help="Write to this file, or folder for some forms. Default, and -: stdout.",
 )
 @click.option(
     "--redact",

@@ -33,8 +33,8 @@ STDIN = Path("-")
 
 
 @command("import", example=f"stenolog import {SESSIONS}")
-@click.option("--name", help="The name of the conversation; its own, or the file's, where it is left out.")
-@click.option("--again", is_flag=True, help="Deleted conversations too.")
+@click.option("--name", help="Name the conversation. Default: its own name, or the file's.")
+@click.option("--again", is_flag=True, help="Import deleted conversations again.")
 @click.option("--keep-raw", is_flag=True, help="Keep the files too, as blobs.")
 @click.option(
     "--key",

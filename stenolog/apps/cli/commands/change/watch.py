@@ -41,7 +41,7 @@ FOLDERS = click.argument(
     metavar="SECONDS",
     type=click.FloatRange(min=0.01),
     default=2.0,
-    help="How often it looks; every 2 s unless given.",
+    help="Seconds between two looks. Default: 2.",
 )
 @FOLDERS
 @takes_db

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--retry", is_flag=True, help="Resume failed agents.")
 @click.option("--paranoid", is_flag=True, help="Build each request twice, and compare.")
 @click.option("--summary-over", type=click.IntRange(1), metavar="TOKENS", help=SUMMARY_OVER)
-@click.option("--record", type=PLAIN_FILE, help="Into a new database, for `rerun`.")
+@click.option("--record", type=PLAIN_FILE, help="Record into a new database, for `rerun`.")
 @takes_db
 def run_command(
     db: Database,

@@ -34,7 +34,7 @@ TOKEN = "STENOLOG_TOKEN"
 def serve_command(db: Database, stdio: bool, host: str, port: int) -> CommandResult | None:
     """Serve the log to programs in other languages.
 
-    Whoever has the token may read and write everything: $STENOLOG_TOKEN, else a new one. The first line of
+    Whoever has the token may read and write everything: $STENOLOG_TOKEN, or a new one. The first line of
     stdout is JSON: url, and the new token.
     """
     out = sys.stdout

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stenolog.apps.workers.worker import Worker
 
 STOPS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
-TEAM_NAME = "Else the file's name."
+TEAM_NAME = "Default: the file's name."
 
 
 @command("worker", example="stenolog worker --db postgresql://db/talks --team team.toml")

@@ -30,7 +30,9 @@ from stenolog.domain.entry import Entry
     help="Begin N back. Default: 10.",
 )
 @click.option("--timeout", type=float, help="Stop after so many quiet seconds.")
-@click.option("--all", "-a", "whole", is_flag=True, help="Settings of programs too.")
+@click.option(
+    "--all", "-a", "whole", is_flag=True, help="Include entries that record only a program's settings."
+)
 @takes_conversation
 def tail_command(db: Database, target: str, last: int, timeout: float | None, whole: bool) -> CommandResult:
     """Show the last entries, then each new one."""
