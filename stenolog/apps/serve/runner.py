@@ -65,7 +65,7 @@ class RemoteTool(BaseTool):
         raise AssertionError("a remote tool is not run here")
 
 
-class Runner:
+class RemoteRunner:
     """One owner at work on one conversation. Safe for threads; calls take turns."""
 
     def __init__(self, conversation: Conversation, presence: Presence) -> None:
@@ -244,15 +244,15 @@ class Owner:
 
     def __init__(self, log: Log, lease: float) -> None:
         self._presence = log.recorder.claims.presence(log.edge.id())
-        self._runners: dict[str, Runner] = {}
+        self._runners: dict[str, RemoteRunner] = {}
         self._turn = threading.Lock()
         self.lease = lease
         self.until = inf
 
-    def runner(self, conversation: Conversation) -> Runner:
+    def runner(self, conversation: Conversation) -> RemoteRunner:
         """Return the owner's runner on a conversation."""
         with self._turn:
-            return self._runners.setdefault(conversation.name, Runner(conversation, self._presence))
+            return self._runners.setdefault(conversation.name, RemoteRunner(conversation, self._presence))
 
     def close(self) -> None:
         """End the owner: its claims are those of a dead runner."""

@@ -28,7 +28,7 @@ from . import messages as m
 from . import runner_messages as r
 from .faults import InvalidParamsError, MethodNotFoundError, invalid_params
 from .outcomes import ModelCall, given_fields, model_event, new_entries, receipt_from
-from .runner import Owners, Runner
+from .runner import Owners, RemoteRunner
 from .views import claimed_message, effect_message, entry_message, request_message, written_message
 
 PROTOCOL = 1
@@ -259,7 +259,7 @@ class Service:
     def _conversation(self, params: m.InConversation) -> Conversation:
         return self.log[params.conversation]
 
-    def _runner(self, params: m.InConversation, owner: str) -> Runner:
+    def _runner(self, params: m.InConversation, owner: str) -> RemoteRunner:
         return self.owners.renew(owner).runner(self._conversation(params))
 
     def _wait(self, conversation: Conversation, after: int, seconds: float) -> None:
