@@ -4,8 +4,9 @@
 another form (blanks, order, defaults, repeated keys: the last counts) loads too. The log keeps its bytes. A
 topic that is not registered stays `Unknown`, byte for byte.
 
-To change an event's fields, register the new class under the next version, and an upcaster from the old one:
-a function from the old JSON object to the new.
+A new field with a default needs no new version: it is left out of the bytes, so old payloads load and stay as
+they are. An earlier release refuses only entries that have it. For any other change of fields or defaults,
+register the new class under the next version, and an upcaster from the old JSON object to the new.
 """
 
 from __future__ import annotations
@@ -66,8 +67,7 @@ class TopicRegistry:
             raise InvalidEventError(_no_event(event))
         try:
             encoder = self._classes[topic].__pydantic_serializer__
-            # Defaults are left out: small events stay small, and a later release can add a field (see
-            # decision 1).
+            # Defaults are left out: small events stay small, and a later release can add a field.
             return topic, encoder.to_json(event, exclude_defaults=True)
         except (PydanticSerializationError, UnicodeEncodeError) as error:
             raise InvalidEventError(f"{event.kind} cannot be written as JSON: {error}") from None

@@ -1,7 +1,6 @@
 """The small frozen values that events are made of.
 
-They are the storage format: strict, no sets, no NaN, defaults left out. A field is added only with
-a new version of the event that holds it (see `codec`).
+They are the storage format: strict, no sets, no NaN, defaults left out. New fields have defaults (`codec`).
 """
 
 from dataclasses import replace

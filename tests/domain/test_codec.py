@@ -239,6 +239,22 @@ def test_a_time_that_is_none_in_utc_makes_no_event(offset: timezone | None) -> N
 
 
 @frozen_value
+class Sung(UserMessage):
+    """A user message with one more field."""
+
+    tune: str = ""
+
+
+def test_a_new_field_with_a_default_needs_no_new_version() -> None:
+    later = TopicRegistry({"user_message@1": Sung})
+    old = REGISTRY.dump(UserMessage(text="Hi", tags=["draft"]))
+
+    assert later.dump(later.load(*old)) == old
+    with pytest.raises(CorruptLogError, match="Unexpected keyword"):
+        REGISTRY.load(*later.dump(Sung(text="Hi", tune="low")))
+
+
+@frozen_value
 class Note(Common):
     """What a user message might be in its third version."""
 
