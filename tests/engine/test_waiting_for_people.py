@@ -11,6 +11,7 @@ from stenolog import AgentCard, AssistantMessage, Conversation, LlmError, ModeSw
 from stenolog.adapters.engine.approvals import (
     approval,
     are_delegates,
+    auto_approvals,
     only_waits,
     refuse_at_workers,
     waiting,
@@ -23,7 +24,7 @@ from stenolog.domain.lanes.effects import CallModel, RunTool, effects
 from stenolog.domain.lanes.state import LaneState, OpenCall
 from stenolog.engine import Agent, AgentTool
 from stenolog.errors import InvalidEventError
-from stenolog.events import Control
+from stenolog.events import CallRef, Control
 from stenolog.models import Scripted
 from stenolog.tools import tool
 from tests.engine.given import call, opened
@@ -233,3 +234,24 @@ def test_a_session_that_its_backend_has_lost_is_no_attempt(tmp_path: Path) -> No
         assert isinstance(error, LlmError)
         assert (error.attempt, error.category, error.in_context) == (0, "process_exited", False)
         assert conversation.state().lane("lead").status == "awaiting_llm"
+
+
+def test_a_policy_approves_the_waiting_calls_that_need_no_person(tmp_path: Path) -> None:
+    @tool(approval=lambda arguments: arguments["n"] > 1)
+    def sell(n: int) -> str:
+        """Sell."""
+        return str(n)
+
+    ask = [Tool(name=name, approval=name != "look") for name in ("sell", "gone", "look")]
+    calls = [call("sell", "c1", '{"n": 1}'), call("sell", "c2", '{"n": 2}'), call("gone"), call("look", "c4")]
+    with opened(tmp_path / "t.db") as conversation:
+        conversation.append(ModeSwitch(joins=["lead"], cards={"lead": AgentCard(tools=ask)}))
+        conversation.append(UserMessage(text="Go"))
+        answer = conversation.append(AssistantMessage(agent="lead", tool_calls=calls))
+        presence = conversation.log.recorder.claims.presence("me")
+        journal = Journal(conversation, presence, {}, Options())
+        (approved,) = auto_approvals(journal, {"lead": {"sell": sell}})
+        presence.close()
+
+    assert approved.control == Control(action="approve", call=CallRef(entry=answer.id, index=0))
+    assert (approved.author, approved.author_kind) == ("approval policy", "system")
