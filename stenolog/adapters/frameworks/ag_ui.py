@@ -32,10 +32,10 @@ def ag_ui_events(entries: Iterable[Entry], *, run_id: str = "replay") -> list[Ba
     """
     log = list(entries)
     telling = _telling(log[0].conversation if log else "", run_id)
-    told = [*telling.begin()]
+    made = [*telling.begin()]
     for entry in log:
-        told += telling.entry(entry)
-    return [*told, *telling.end()]
+        made += telling.entry(entry)
+    return [*made, *telling.end()]
 
 
 def ag_ui_messages(entries: Iterable[Entry]) -> list[Message]:
@@ -106,8 +106,8 @@ async def _read(conversation: Conversation, telling: EventStream, at: int | None
 def _messages(telling: EventStream, log: list[Entry]) -> list[Message]:
     from .ag_ui_events import in_context, messages
 
-    told = [event for entry in log for event in telling.entry(entry)]
-    return in_context(messages(told), telling.places, context_of(log, telling.settings))
+    events = [event for entry in log for event in telling.entry(entry)]
+    return in_context(messages(events), telling.places, context_of(log, telling.settings))
 
 
 def _snapshot(before: list[Message]) -> BaseEvent:

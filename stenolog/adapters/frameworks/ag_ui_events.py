@@ -180,8 +180,8 @@ class EventStream:
             case ModeSwitch() as switch:
                 yield from self._switched(switch, before)
             case Unknown(topic=topic):
-                told = {"position": entry.position, "topic": topic}
-                yield ag.CustomEvent(name="stenolog.unknown", value=told)
+                value = {"position": entry.position, "topic": topic}
+                yield ag.CustomEvent(name="stenolog.unknown", value=value)
 
     def _user(self, entry: Entry, said: UserMessage) -> Events:
         if said.parts and not said.in_context:
@@ -193,8 +193,8 @@ class EventStream:
                 yield ag.TextMessageContentEvent(message_id=id, delta=words)
             yield ag.TextMessageEndEvent(message_id=id)
         if said.control is not None:
-            told = {"action": said.control.action, "agent": said.control.agent, "task": said.control.task}
-            yield ag.CustomEvent(name="stenolog.control", value=told)
+            value = {"action": said.control.action, "agent": said.control.agent, "task": said.control.task}
+            yield ag.CustomEvent(name="stenolog.control", value=value)
 
     def _called(self, entry: Entry, said: AssistantMessage, parent: str) -> Events:
         for nth, call in enumerate(said.tool_calls):
@@ -211,8 +211,8 @@ class EventStream:
         if error.retry_at is None and error.category != "cancelled":
             self._failed[lane] = error
         again = {"retry_at": error.retry_at.isoformat()} if error.retry_at else {}
-        told = {"lane": lane, "category": error.category, "message": error.message, **again}
-        yield ag.CustomEvent(name="stenolog.error", value=told)
+        value = {"lane": lane, "category": error.category, "message": error.message, **again}
+        yield ag.CustomEvent(name="stenolog.error", value=value)
 
     def _switched(self, switch: ModeSwitch, before: Settings) -> Events:
         node = self.settings.active_run.node if self.settings.active_run else ""
@@ -315,7 +315,7 @@ SAYS: dict[str, Any] = {
 }
 
 
-def messages(told: Iterable[ag.BaseEvent]) -> list[types.Message]:
+def messages(events: Iterable[ag.BaseEvent]) -> list[types.Message]:
     """Return the messages in the order they began; results follow their call's message."""
     made: list[Any] = []
     by_id: dict[str, Any] = {}
@@ -325,7 +325,7 @@ def messages(told: Iterable[ag.BaseEvent]) -> list[types.Message]:
         made.append(message)
         by_id[message.id] = message
 
-    for event in told:
+    for event in events:
         match event:
             case ag.TextMessageStartEvent(message_id=id, role=role, name=name):
                 begin(SAYS[role or "assistant"](id=id, content="", name=name))

@@ -151,11 +151,11 @@ class OpenAIAgentsSession:
             return None, []
         is_newest = [*held][-1] == max(held)
         last, (*rest, item) = held.popitem()
-        here = PositionRange(first=last, last=position if is_newest else last)
+        span = PositionRange(first=last, last=position if is_newest else last)
         before = [
             PositionRange(first=old, last=old) for old in self._in_context(position).edited.get(last, ())
         ]
-        hides = hidden(self.conversation.settings(at=position), here, *before)
+        hides = hidden(self.conversation.settings(at=position), span, *before)
         return item, [ModeSwitch(hides=hides), *self._events(rest)]
 
     def _clear(self, position: int) -> tuple[None, list[Event]]:

@@ -43,11 +43,11 @@ def export_spans(
     batch, with the same span ids. A fork's inherited work belongs to its parent. `content` exports texts too.
     Raises `MissingExtraError`, and `OperationalError` if the exporter fails.
     """
-    told, exported = ExportReport(conversation, name), 0
-    after = max(told.position, inherited(conversation.settings()))
+    report, exported = ExportReport(conversation, name), 0
+    after = max(report.position, inherited(conversation.settings()))
     for batch in _batches(spans(conversation.entries(), content=content, after=after)):
         _export(exporter, [readable(span, resource) for span in batch])
-        told.advance(batch[-1].position)
+        report.advance(batch[-1].position)
         exported += len(batch)
     return exported
 

@@ -180,41 +180,41 @@ class Drafting:
         With `replaces`, known ones are hidden instead. `ends` is recorded on the last exchange.
         """
         same = _number_of_same(known, given)
-        there, new = known[same:], given[same:]
-        self.same_up_to = max(there[0].first - 1, 0) if there else position
-        if not new or not there:
+        logged, new = known[same:], given[same:]
+        self.same_up_to = max(logged[0].first - 1, 0) if logged else position
+        if not new or not logged:
             return self._all(new)
-        if len(there) == 1 and (rest := self._missing(there[0], new[0])) is not None:
+        if len(logged) == 1 and (rest := self._missing(logged[0], new[0])) is not None:
             return [*rest, *self._all(new[1:])]
-        if len(new) == 1 and new[0].messages == there[0].messages[: len(new[0].messages)]:
+        if len(new) == 1 and new[0].messages == logged[0].messages[: len(new[0].messages)]:
             return []
         if not replaces:
             return None
-        hides = hidden(self.settings, PositionRange(first=there[0].first, last=position))
+        hides = hidden(self.settings, PositionRange(first=logged[0].first, last=position))
         return [NewEntry(ModeSwitch(hides=hides)), *self._all(new)]
 
     def _all(self, given: Sequence[Exchange]) -> list[NewEntry]:
         return [draft for each in given for draft in self._missing(Exchange(), each) or ()]
 
-    def _missing(self, there: Exchange, given: Exchange) -> Iterator[NewEntry] | None:
+    def _missing(self, logged: Exchange, given: Exchange) -> Iterator[NewEntry] | None:
         """Return an exchange's missing entries; None if the logged ones are of another."""
-        if there.response is not None:
+        if logged.response is not None:
             return None
         asked = [draft for message in given.requests for draft in request_events(message, self.blobs)]
-        for draft in there.run:
+        for draft in logged.run:
             found = next((new for new in asked if _is_same(new.event, draft.event)), None)
             if found is None:
                 return None
             asked.remove(found)
-        return self._written(there, asked, given)
+        return self._written(logged, asked, given)
 
-    def _written(self, there: Exchange, asked: list[NewEntry], given: Exchange) -> Iterator[NewEntry]:
-        if there.messages == given.messages and there.ends == given.ends:
+    def _written(self, logged: Exchange, asked: list[NewEntry], given: Exchange) -> Iterator[NewEntry]:
+        if logged.messages == given.messages and logged.ends == given.ends:
             return
         yield from self._dealt(given)
-        whole = Exchange(given.calls, run=[*there.run, *asked])
+        whole = Exchange(given.calls, run=[*logged.run, *asked])
         beyond = make_patch(whole.plain(0, self.card.persona, self._blobs), given.requests)
-        note: Json = {} if there.requests == given.requests else {"requests": beyond}
+        note: Json = {} if logged.requests == given.requests else {"requests": beyond}
         note |= {"ends": True} if given.ends else {}
         if given.response is not None:
             yield from asked
@@ -226,13 +226,13 @@ class Drafting:
             yield NewEntry(ModeSwitch(meta={OURS: note}))
 
     def _dealt(self, given: Exchange) -> Iterator[NewEntry]:
-        told = [
+        results = [
             as_str(message.get("instructions")) for message in given.requests if "instructions" in message
         ]
         response = as_dict(given.response)
         self.card = replace(
             self.card,
-            persona=told[-1] if told else self.card.persona,
+            persona=results[-1] if results else self.card.persona,
             model=self.card.model or as_str(response.get("model_name")),
             provider=self.card.provider or as_str(response.get("provider_name")),
         )
@@ -255,12 +255,12 @@ def _number_of_same(known: Sequence[Exchange], given: Sequence[Exchange]) -> int
     return next(others, min(len(known), len(given)))
 
 
-def _is_same(new: Event, there: Event) -> bool:
-    match new, there:
+def _is_same(new: Event, logged: Event) -> bool:
+    match new, logged:
         case (ToolResult(), ToolResult()):
-            return new.call_id == there.call_id and new.parts == there.parts
+            return new.call_id == logged.call_id and new.parts == logged.parts
         case (UserMessage(), UserMessage()):
-            return new.author_kind == there.author_kind and new.parts == there.parts
+            return new.author_kind == logged.author_kind and new.parts == logged.parts
         case _:
             return False
 

@@ -110,8 +110,8 @@ def without_early(known: Sequence[Exchange]) -> list[Exchange]:
     if not known or not known[-1].early:
         return [*known]
     *before, last = known
-    told = replace(last, requests=last.requests[:-1])  # the early ones are a request of their own
-    return [*before, told] if told.requests else before
+    settled = replace(last, requests=last.requests[:-1])  # the early ones are a request of their own
+    return [*before, settled] if settled.requests else before
 
 
 def _take(exchange: Exchange, entry: Entry, persona: str, blobs: Mapping[str, bytes]) -> None:

@@ -95,11 +95,13 @@ class InContext(NamedTuple):
 def context_of(entries: Sequence[Entry], settings: Settings) -> InContext:
     """Return the entries since the last reset, at least, that are in context under these settings."""
     now = read_context(entries, settings, pair(()), ())
-    here = (entry for entry in entries if entry.position not in now.out)
+    in_context = (entry for entry in entries if entry.position not in now.out)
     edited: dict[int, list[int]] = {}
     for old, new in now.replaced_by.items():
         edited.setdefault(new, []).append(old)
-    return InContext(sorted(here, key=lambda entry: now.edits.get(entry.position, entry.position)), edited)
+    return InContext(
+        sorted(in_context, key=lambda entry: now.edits.get(entry.position, entry.position)), edited
+    )
 
 
 def hidden(settings: Settings, *more: PositionRange) -> list[PositionRange]:

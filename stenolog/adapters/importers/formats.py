@@ -145,9 +145,9 @@ class ImporterRegistry(ProgramRegistry[Importer]):
             format = self._formats.get(name)
             precedence = self[name].precedence if format is None else format.precedence
             for about, asked in found.items():
-                told = None if format is None else [s for s in format.signatures if _about(s) == about]
-                if told is None or told:
-                    asked.append(Asked(name, precedence, told))
+                signatures = None if format is None else [s for s in format.signatures if _about(s) == about]
+                if signatures is None or signatures:
+                    asked.append(Asked(name, precedence, signatures))
         for asked in found.values():
             asked.sort(key=lambda each: -each.precedence)
         return found

@@ -324,22 +324,22 @@ class _Importing:
         """Convert conversations as they are read; `progress` is how far their file is read."""
         ahead = list(islice(conversations, 2))
         naming.is_alone = len(ahead) < 2
-        for told in chain(ahead, conversations):
-            place = naming.find_place(told.name, partial(is_held, told))
+        for source in chain(ahead, conversations):
+            place = naming.find_place(source.name, partial(is_held, source))
             if place.is_deleted:
                 report.left_out.append(LeftOut(place.name, place.marks[0]))
                 continue
-            intake = ConversationImport(self.batch, place, told.make, told.unit)
-            intake.found.failed = told.failed
-            for record in told.records:
+            intake = ConversationImport(self.batch, place, source.make, source.unit)
+            intake.found.failed = source.failed
+            for record in source.records:
                 intake.take(record)
                 self._moved(progress())
             found = intake.end()
-            found.ignored += told.ignored
+            found.ignored += source.ignored
             report.conversations.append(found)
-            if told.file is not None:
-                with regular_file(told.file) as stream:
-                    self._keep(stream, told.file, found)
+            if source.file is not None:
+                with regular_file(source.file) as stream:
+                    self._keep(stream, source.file, found)
 
     def _naming(self, place: str, stem: str, *, is_session: bool) -> Naming:
         return Naming(self.log, stem, self._name, file=place, is_session=is_session, again=self._again)

@@ -134,8 +134,8 @@ def _only_model(url: str, options: Mapping[str, Any]) -> str:
     except openai.OpenAIError as error:
         raise CallerError(f"{url}: expected a model behind #, or a server that lists one: {error}") from None
     if len(names) != 1:
-        there = ", ".join(names[:10]) or "none"
+        known = ", ".join(names[:10]) or "none"
         raise CallerError(
-            f"{url}: expected a model, as {url}#{names[0] if names else 'NAME'}; it has {there}"
+            f"{url}: expected a model, as {url}#{names[0] if names else 'NAME'}; it has {known}"
         )
     return names[0]

@@ -61,7 +61,7 @@ class RecallScope:
         self._rules = [each for each in where if callable(each)]
 
     def passages(
-        self, here: Conversation, agent: str, query: str, limit: int, *, elsewhere: bool = False
+        self, conversation: Conversation, agent: str, query: str, limit: int, *, elsewhere: bool = False
     ) -> list[Passage]:
         """Return the best passages for a query that the agent may see, at most `limit`.
 
@@ -69,13 +69,13 @@ class RecallScope:
         """
         found: dict[tuple[str, str], Passage] = {}
         views: dict[str, Callable[[Entry], bool]] = {}
-        for there, entry, who in self._hits(here, agent, query, elsewhere):
-            if there.name not in views:
-                views[there.name] = visible_to(there, agent)
+        for source, entry, who in self._hits(conversation, agent, query, elsewhere):
+            if source.name not in views:
+                views[source.name] = visible_to(source, agent)
             text = _spoken_text(entry)
-            if text.strip() and views[there.name](entry):
+            if text.strip() and views[source.name](entry):
                 at = entry.time.isoformat(" ", "minutes")[:16]
-                passage = Passage(there.name, entry.position, at, who, _around(text, query))
+                passage = Passage(source.name, entry.position, at, who, _around(text, query))
                 # Forks share entries, so the id says which words are the same.
                 found.setdefault((entry.id, text), passage)
             if len(found) >= limit:
@@ -83,13 +83,13 @@ class RecallScope:
         return [*found.values()]
 
     def _hits(
-        self, here: Conversation, agent: str, query: str, elsewhere: bool
+        self, conversation: Conversation, agent: str, query: str, elsewhere: bool
     ) -> Iterator[tuple[Conversation, Entry, str]]:
         """Yield the entries with these words, the best first; those of this conversation come first."""
-        log, allowed = here.log, dict[str, bool]()
+        log, allowed = conversation.log, dict[str, bool]()
         if not elsewhere:
-            for hit in here.search(query, kinds=KINDS, limit=CANDIDATES[0]):
-                yield here, here.entry(hit.position), hit.who
+            for hit in conversation.search(query, kinds=KINDS, limit=CANDIDATES[0]):
+                yield conversation, conversation.entry(hit.position), hit.who
         if not self._names and not self._rules:
             return
         begin = 0
@@ -98,16 +98,16 @@ class RecallScope:
             for hit in hits[begin:]:
                 name = hit.conversation
                 if name not in allowed:
-                    allowed[name] = name != here.name and self._allows(agent, here, log[name])
+                    allowed[name] = name != conversation.name and self._allows(agent, conversation, log[name])
                 if allowed[name]:
-                    there = log[name]
-                    yield there, there.entry(hit.position), hit.who
+                    other = log[name]
+                    yield other, other.entry(hit.position), hit.who
             begin = len(hits)
             if begin < most:
                 return
 
-    def _allows(self, agent: str, here: Conversation, there: Conversation) -> bool:
-        return there.name in self._names or any(rule(agent, here, there) for rule in self._rules)
+    def _allows(self, agent: str, conversation: Conversation, other: Conversation) -> bool:
+        return other.name in self._names or any(rule(agent, conversation, other) for rule in self._rules)
 
 
 def recall_from(*where: str | MayRecall, limit: int = 5) -> BaseTool:
@@ -139,8 +139,8 @@ recall = recall_from()
 def recalled_in(event: Event) -> list[tuple[str, int]]:
     """Return the conversations and positions from which an event has recalled words."""
     ours = getattr(event, "meta", {}).get("stenolog")
-    told = ours.get("recalled") if isinstance(ours, Mapping) else None
-    pairs = told if isinstance(told, Sequence) and not isinstance(told, str) else ()
+    recalled = ours.get("recalled") if isinstance(ours, Mapping) else None
+    pairs = recalled if isinstance(recalled, Sequence) and not isinstance(recalled, str) else ()
     return [(pair[0], pair[1]) for pair in pairs if len(pair) == 2]
 
 

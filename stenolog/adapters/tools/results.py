@@ -102,8 +102,8 @@ def unknown(name: str, known: Sequence[str]) -> ToolOutput:
     names = sorted(set(known))
     nearest = get_close_matches(name[: _LISTED * 5], names, _LISTED, cutoff=0.0)
     more = f" and {len(names) - len(nearest)} more" if len(names) > len(nearest) else ""
-    there = f"there are {', '.join(nearest)}{more}" if names else "there are none"
-    return failed(f"there is no tool {name!r:.120}; {there}")
+    found = f"there are {', '.join(nearest)}{more}" if names else "there are none"
+    return failed(f"there is no tool {name!r:.120}; {found}")
 
 
 def _is_media(value: object) -> bool:

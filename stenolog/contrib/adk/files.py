@@ -312,8 +312,8 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[importers.Sourc
             if is_session(session):
                 yield _of_session(session)
             else:
-                there = place if session is document else place._replace(number=number, unit="item")
-                reading.skip(there, "a session or an evaluation set", session)
+                item_place = place if session is document else place._replace(number=number, unit="item")
+                reading.skip(item_place, "a session or an evaluation set", session)
 
 
 def _of_session(session: dict[str, Any], unit: str = "event") -> importers.SourceConversation:

@@ -158,9 +158,13 @@ class Burr(importers.SessionConverter):
             self.name_after(content)
         steps, self._steps = self._steps[:-1], []
         others = {name: each for name, each in message.items() if name not in _USED}
-        told = {**step, **({"steps": steps} if steps else {}), **({"fields": others} if others else {})}
+        shown_fields = {
+            **step,
+            **({"steps": steps} if steps else {}),
+            **({"fields": others} if others else {}),
+        }
         blobs: Blobs = {}
-        event = self._event(kind, key, message, content, {SYSTEM: told}, blobs)
+        event = self._event(kind, key, message, content, {SYSTEM: shown_fields}, blobs)
         return self.put(event, key, blobs)
 
     def _event(
@@ -200,12 +204,12 @@ class Burr(importers.SessionConverter):
         key = self.unique(f"exception-{value.get('sequence_id')}")
         last = failure.strip().rpartition("\n")[2][:1000]
         steps, self._steps = self._steps, []
-        told: JsonObject = {**(steps or [{}])[-1], "steps": steps[:-1], "traceback": failure}
+        last_step: JsonObject = {**(steps or [{}])[-1], "steps": steps[:-1], "traceback": failure}
         error = LlmError(
             agent=self.main,
             category=importers.error_category(last),
             message=last,
-            meta={SYSTEM: told},
+            meta={SYSTEM: last_step},
             source=self.writer.source(key, "exception", key),
         )
         self.put(error, key)
@@ -221,8 +225,10 @@ def _digest(message: JsonObject) -> str:
 
 def _answer(key: str, message: JsonObject) -> list[AssistantPart]:
     content = message["content"]
-    told = message if isinstance(content, str | list | None) else {**message, "content": json.dumps(content)}
-    return [*importers.openai_answer_parts(told), *importers.openai_calls(message, key)]
+    as_text = (
+        message if isinstance(content, str | list | None) else {**message, "content": json.dumps(content)}
+    )
+    return [*importers.openai_answer_parts(as_text), *importers.openai_calls(message, key)]
 
 
 def _user_parts(message: JsonObject, content: Json, blobs: Blobs) -> tuple[UserPart, ...]:

@@ -69,8 +69,8 @@ def messages(entries: Sequence[Entry], blobs: Mapping[str, bytes], files: NewFil
 
     `files` are written beside them. Raises `UnsupportedVersionError` for an event of a later release.
     """
-    now, told = context(entries), _about_of(entries)
-    before = Before(MessageReader(Shown.stated(told), files), [], Trail())
+    now, about = context(entries), _about_of(entries)
+    before = Before(MessageReader(Shown.stated(about), files), [], Trail())
     made: dict[str, Message] = {}
     last = max((entry.position for entry in entries if _is_ours(entry.event)), default=0)
     for entry in entries:
@@ -130,16 +130,19 @@ def _message(
 
 def _identified(made: Mapping[str, Message]) -> list[Message]:
     """Return the messages; one that an import would give another id carries its own."""
-    told = dict(made)
+    messages = dict(made)
     while True:  # what one says of itself may give another one its id, or take it
         found = ids_of(
-            [importers.Record(str(number), message) for number, message in enumerate(told.values(), 1)]
+            [importers.Record(str(number), message) for number, message in enumerate(messages.values(), 1)]
         )
-        astray = [id for id, known in zip(told, found.values(), strict=True) if id != known]
-        silent = [id for id in astray if importers.as_dict(told[id].get(OURS)).get("id") != id]
+        astray = [id for id, known in zip(messages, found.values(), strict=True) if id != known]
+        silent = [id for id in astray if importers.as_dict(messages[id].get(OURS)).get("id") != id]
         if not silent:
-            return list(told.values())
-        told |= {id: {**told[id], OURS: {**importers.as_dict(told[id].get(OURS)), "id": id}} for id in silent}
+            return list(messages.values())
+        messages |= {
+            id: {**messages[id], OURS: {**importers.as_dict(messages[id].get(OURS)), "id": id}}
+            for id in silent
+        }
 
 
 def _is_foreign(event: events.Known) -> bool:
@@ -195,15 +198,15 @@ def _is_the_one(conversation: Conversation, own: str) -> bool:
 
 
 def _about(id: str, entries: Sequence[Entry]) -> Message:
-    told, now = _about_of(entries), settings(entries)
-    titled = {"title": now.title} if now.title or not told else {}
+    about, now = _about_of(entries), settings(entries)
+    titled = {"title": now.title} if now.title or not about else {}
     has_grown = any(_is_ours(entry.event) for entry in entries)
-    if told.get("id") == id and not has_grown:
-        return {**told, **titled}
-    begun = {} if told else {"createdAt": iso(entries[0].time)}
-    lately = {"updatedAt": iso(entries[-1].time), ("mode" if "mode" in told else ACTIVE): now.mode}
-    ours = {**importers.as_dict(told.get(OURS)), **_beginning(id, entries)}
-    return {**told, "id": id, **begun, **titled, **lately, **({OURS: ours} if ours else {})}
+    if about.get("id") == id and not has_grown:
+        return {**about, **titled}
+    begun = {} if about else {"createdAt": iso(entries[0].time)}
+    lately = {"updatedAt": iso(entries[-1].time), ("mode" if "mode" in about else ACTIVE): now.mode}
+    ours = {**importers.as_dict(about.get(OURS)), **_beginning(id, entries)}
+    return {**about, "id": id, **begun, **titled, **lately, **({OURS: ours} if ours else {})}
 
 
 def _beginning(id: str, entries: Sequence[Entry]) -> Message:

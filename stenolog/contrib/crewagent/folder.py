@@ -145,18 +145,18 @@ def _listed(folder: Path, reading: JsonLinesReader) -> dict[str, Message]:
 
 
 def _conversation(path: Path, own: str, about: Message, reading: JsonLinesReader) -> SourceConversation:
-    here = JsonLinesReader()
+    reader = JsonLinesReader()
     try:
         with regular_file(path) as stream:
             beside = OutputFiles(*path.absolute().parents[:3])
-            told = _source_conversation(own, here.document(stream), {"id": own, **about}, files=beside)
+            source = _source_conversation(own, reader.document(stream), {"id": own, **about}, files=beside)
     except FileNotFoundError:
         return _source_conversation(own, [], about, f"expected {own}/{MESSAGES}, found no such file")
     except (UnknownFormatError, OSError) as error:
         return _source_conversation(own, [], about, f"{own}/{MESSAGES}: {error}")
-    reading.repaired += here.repaired
-    told.file = path
-    return told
+    reading.repaired += reader.repaired
+    source.file = path
+    return source
 
 
 def _source_conversation(
@@ -211,11 +211,11 @@ def _alone_in(folder: Path) -> Iterator[None]:
 def _has_another(path: Path, messages: list[Message]) -> bool:
     """Return whether a file's messages have ids and share none with these."""
     with suppress(UnknownFormatError, FileNotFoundError), regular_file(path) as stream:
-        there, ours = (
-            {id for each in as_list(told) if (id := as_str(as_dict(each).get("id")))}
-            for told in (JsonLinesReader().document(stream), messages)
+        stored, ours = (
+            {id for each in as_list(document) if (id := as_str(as_dict(each).get("id")))}
+            for document in (JsonLinesReader().document(stream), messages)
         )
-        return bool(there and ours) and there.isdisjoint(ours)
+        return bool(stored and ours) and stored.isdisjoint(ours)
     return False
 
 

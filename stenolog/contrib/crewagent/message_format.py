@@ -168,12 +168,12 @@ def ignored(event: Known, heard: Known) -> Message:
     """Return the changes by which `patched` restores the event from its message."""
     (topic, payload), (heard_topic, heard_payload) = events.dump_event(event), events.dump_event(heard)
     found = schema.difference(json.loads(heard_payload), json.loads(payload))
-    told = {
+    fields = {
         "topic": topic if topic != heard_topic else None,
         "set": found.sets,
         "unset": list(found.lacks),
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in fields.items() if value}
 
 
 def agent_of(plain: Message) -> str:
@@ -231,9 +231,9 @@ def _result(plain: Message, common: dict[str, Any], whole: WholeOutput | None, b
     return importers.offload_large(result, put)
 
 
-def _milliseconds(told: Json) -> int | None:
-    is_time = isinstance(told, int | float) and not isinstance(told, bool) and 0 <= told < 1e12
-    return round(told) if is_time else None
+def _milliseconds(value: Json) -> int | None:
+    is_time = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12
+    return round(value) if is_time else None
 
 
 def _error(plain: Message, agent: str, common: dict[str, Any]) -> LlmError:
@@ -306,8 +306,8 @@ def iso(time: datetime) -> str:
 def _answer_message(event: Known, place: WritePlace, blobs: BlobContents) -> dict[str, Any]:
     match event:
         case events.UserMessage(parts=parts, author=author):
-            told = event.source is not None and event.author_kind == "system"
-            role = "system" if told else "user"
+            is_note = event.source is not None and event.author_kind == "system"
+            role = "system" if is_note else "user"
             named = {"name": author} if author else {}
             return {"role": role, "content": importers.openai_content(parts, blobs), **named}
         case AssistantMessage(agent=agent):

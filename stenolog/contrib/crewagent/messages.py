@@ -199,8 +199,8 @@ class Speakers:
     """Agents in CrewAgent's own messages; `agents` begins with the one without an id."""
 
     def __init__(self, records: Sequence[Record]) -> None:
-        told = [(record.line, read(as_dict(record.value))[0]) for record in records]
-        self._told = {line: plain for line, plain in told if not is_native(plain)}
+        numbered = [(record.line, read(as_dict(record.value))[0]) for record in records]
+        self._told = {line: plain for line, plain in numbered if not is_native(plain)}
         named = dict.fromkeys(filter(None, map(agent_of, self._told.values())))
         is_unnamed = any(_speaks(plain) and not agent_of(plain) for plain in self._told.values())
         self.agents = [*([MAIN] if is_unnamed or not named else []), *named]

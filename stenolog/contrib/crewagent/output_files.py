@@ -56,9 +56,9 @@ class OutputFiles:
         root, _, name = alias.partition("/")
         for folder in self._folders:
             with suppress(OSError, RuntimeError, UnknownFormatError):  # RuntimeError: a circle of links
-                here = (folder / root).resolve()
-                path = (here / name).resolve()
-                if path.is_relative_to(here):
+                base = (folder / root).resolve()
+                path = (base / name).resolve()
+                if path.is_relative_to(base):
                     with regular_file(path) as file:
                         return file.read()
         return None

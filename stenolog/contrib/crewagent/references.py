@@ -47,8 +47,8 @@ def made_up(id: str, what: str) -> str:
 
 def _stated_id(message: Json) -> str:
     """Return a message's or an export's id; empty if invalid."""
-    told = as_dict(message)
-    id = as_dict(told.get(OURS)).get("id", told.get("id"))
+    fields = as_dict(message)
+    id = as_dict(fields.get(OURS)).get("id", fields.get("id"))
     own = str(id) if isinstance(id, int) else as_str(id)
     try:
         return check_name(own, what="id")
@@ -128,14 +128,14 @@ def _placed(name: str, value: Json, positions: Mapping[str, int]) -> Json:
             return value
 
 
-def _spans(told: Json, positions: Mapping[str, int]) -> list[Json]:
-    if not isinstance(told, list):
-        return [told]
+def _spans(value: Json, positions: Mapping[str, int]) -> list[Json]:
+    if not isinstance(value, list):
+        return [value]
     return [
         {"first": span.first, "last": span.last}
-        for span in position_ranges(_existing_positions(told, positions), set())
+        for span in position_ranges(_existing_positions(value, positions), set())
     ]
 
 
-def _existing_positions(told: Json, positions: Mapping[str, int]) -> list[int]:
-    return [positions[id] for id in as_list(told) if isinstance(id, str) and id in positions]
+def _existing_positions(value: Json, positions: Mapping[str, int]) -> list[int]:
+    return [positions[id] for id in as_list(value) if isinstance(id, str) and id in positions]

@@ -92,8 +92,8 @@ def extra_meta(base: Message, plain: Message, spelled: dict[str, str]) -> dict[s
     """Return a `meta` with the message's fields beyond `base`, which its event implies."""
     found = difference(base, plain)
     form = {"lacks": list(found.lacks), "spelled": spelled}
-    told = {name: value for name, value in form.items() if value}
-    return {**({SYSTEM: found.sets} if found.sets else {}), **({FORM: told} if told else {})}
+    fields = {name: value for name, value in form.items() if value}
+    return {**({SYSTEM: found.sets} if found.sets else {}), **({FORM: fields} if fields else {})}
 
 
 def restored(base: Message, meta: Mapping[str, Json], since: Message) -> Message:
@@ -150,11 +150,11 @@ def category_of(kind: str, words: str) -> ErrorCategory:
 
 def _fields(block: str) -> dict[str, str]:
     try:
-        told: Json = json.loads(block)
+        decoded: Json = json.loads(block)
     except ValueError:
         lines = {name.lower(): re.sub(r"\n[ \t]+", "\n", value) for name, value in _FIELD.findall(block)}
         return lines if lines.keys() & {*_KINDS, *_REASONS} else {}
-    return {name: as_str(value) or str(value) for name, value in as_dict(told).items()}
+    return {name: as_str(value) or str(value) for name, value in as_dict(decoded).items()}
 
 
 PURPOSES: tuple[Purpose, ...] = ("summary", "memory", "routing")

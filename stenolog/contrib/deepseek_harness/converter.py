@@ -39,9 +39,9 @@ class ReplacedSpan(NamedTuple):
 
 def span_of(operation: Json) -> ReplacedSpan | None:
     """Return the span that an event replaces; None if it is appended."""
-    told = as_dict(operation)
-    first, last = told.get("startSeq", told.get("start")), told.get("endSeq", told.get("end"))
-    if told.get("op") == "replace" and isinstance(first, int) and isinstance(last, int):
+    fields = as_dict(operation)
+    first, last = fields.get("startSeq", fields.get("start")), fields.get("endSeq", fields.get("end"))
+    if fields.get("op") == "replace" and isinstance(first, int) and isinstance(last, int):
         return ReplacedSpan(first, last)
     return None
 
@@ -116,16 +116,16 @@ class DeepseekHarness(importers.SessionConverter):
         first = self._numbers.setdefault(id, number)
         return id if first == number else f"{id}-{number}"
 
-    def about(self, **told: object) -> None:
+    def about(self, **facts: object) -> None:
         """Note what the session says of itself beside its messages."""
-        self._about |= told
+        self._about |= facts
         self.setup.about(SYSTEM, self._about)
 
     def _begin(self, head: JsonObject) -> None:
         self.time = as_time(head.get("createdAt"), self.time)
         version = head.get("version", 0)
-        told = {name: head.get(name) for name in _ABOUT}
-        self.about(cwd=as_str(head.get("cwd")), format=f"v{version}", **told)
+        facts = {name: head.get(name) for name in _ABOUT}
+        self.about(cwd=as_str(head.get("cwd")), format=f"v{version}", **facts)
         if version not in vocabulary.VERSIONS or isinstance(version, bool):
             self.notes.write(
                 "version",
@@ -277,8 +277,8 @@ class DeepseekHarness(importers.SessionConverter):
         self._inner[id] = f"code_{len(self._inner) + 1}"
         outer = self.writer.find_call(as_str(data.get("rootCallId")) or as_str(data.get("parentCallId")))
         self.setup.card(CODE)
-        told = {"name": as_str(data.get("name")) or "unknown", "arguments": data.get("arguments")}
-        block = {"type": "tool-call", "id": self._inner[id], **told}
+        fields = {"name": as_str(data.get("name")) or "unknown", "arguments": data.get("arguments")}
+        block = {"type": "tool-call", "id": self._inner[id], **fields}
         call = AssistantMessage(
             agent=CODE,
             parts=ANSWERS.parts(block, key=key),

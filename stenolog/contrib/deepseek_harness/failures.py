@@ -187,9 +187,9 @@ class Attempt:
         elif kind == "tool-call-chunks":
             self._call(index, row, "".join(map(importers.as_str, importers.as_list(row.get("args")))))
 
-    def _call(self, index: int, told: importers.JsonObject, arguments: str) -> None:
+    def _call(self, index: int, fields: importers.JsonObject, arguments: str) -> None:
         block = self._add(index, "tool-call", "arguments", arguments)
-        block.update({name: told[name] for name in ("id", "name") if importers.as_str(told.get(name))})
+        block.update({name: fields[name] for name in ("id", "name") if importers.as_str(fields.get(name))})
 
     def _add(self, index: int, kind: str, field: str, words: str) -> importers.JsonObject:
         block = self._blocks.setdefault(index, {"type": kind, field: ""})

@@ -73,10 +73,10 @@ def outcome_of(data: JsonObject) -> Outcome:
     return Outcome(call_id, found.get("content"), is_error)
 
 
-def usage_of(told: Json) -> Usage | None:
+def usage_of(counted: Json) -> Usage | None:
     """Return a call's tokens; dsh counts cached ones separately, a log includes them."""
     names = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens")
-    plain, output, read, written, reasoning = (as_int(as_dict(told).get(name)) for name in names)
+    plain, output, read, written, reasoning = (as_int(as_dict(counted).get(name)) for name in names)
     if not (plain or output or read or written):
         return None
     return Usage(

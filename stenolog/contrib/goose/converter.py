@@ -204,8 +204,8 @@ class Goose(importers.SessionConverter):
             self._leaving.update(written)
 
     def _key(self, message: JsonObject) -> str:
-        told = [message.get(name) for name in ("role", "created", "content")]
-        digest = sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:24]
+        fields = [message.get(name) for name in ("role", "created", "content")]
+        digest = sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:24]
         return self.unique(digest)
 
     def _assistant(self, key: str, items: Sequence[JsonObject]) -> list[int]:

@@ -62,10 +62,10 @@ def missing_here(old: BaseCheckpointSaver[Any], thread: Thread, thread_id: str) 
     # Ids begin with a time. A saver may list one namespace after the other, but a subgraph's checkpoint
     # needs the one around it.
     missing = sorted((id for id in found if _is_missing(thread, id, found[id])), key=lambda id: id[1])
-    if missing and (here := thread.saved.keys() - found.keys()):
+    if missing and (unread := thread.saved.keys() - found.keys()):
         raise CallerError(
             f"the thread {thread_id!r} went on in both savers: {len(missing)} checkpoints are only in the "
-            f"other one, and {len(here)} only here; bring it into another log"
+            f"other one, and {len(unread)} only here; bring it into another log"
         )
     # One at a time: together, the checkpoints of a long thread may not fit into memory.
     for ns, id in missing:

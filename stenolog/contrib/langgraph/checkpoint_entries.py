@@ -50,8 +50,8 @@ def late_notes(thread: Thread, reading: ValueReader, ns: str, id: str) -> list[N
         return []
     notes = []
     for (task, path), writes in groupby(thread.writes_at(ns, id), lambda write: (write.task, write.path)):
-        told = [(write.channel, reading.value(write.value)) for write in writes if write.number < 0]
-        note = _note(told, ns, task, path, [_as_text(each) for _, value in told for each in _each(value)])
+        values = [(write.channel, reading.value(write.value)) for write in writes if write.number < 0]
+        note = _note(values, ns, task, path, [_as_text(each) for _, value in values for each in _each(value)])
         if note is not None:
             notes.append(NewEntry(replace(note, meta={**note.meta, "langgraph": {"note": id}})))
     return notes
@@ -61,23 +61,23 @@ def _note(
     writes: Iterable[tuple[str, Any]], ns: str, task: str, path: str, known: Sequence[str]
 ) -> UserMessage | None:
     """Return a note on these writes; `known` answers have one already."""
-    told, resumed, is_interrupted = list[str](), list[str](), False
+    reasons, resumed, is_interrupted = list[str](), list[str](), False
     for channel, value in writes:
         # What happens in a subgraph reaches the main graph, which writes it too.
         if channel == INTERRUPT and not ns:
-            told += [f"interrupted: {_as_text(getattr(each, 'value', each))}" for each in _each(value)]
+            reasons += [f"interrupted: {_as_text(getattr(each, 'value', each))}" for each in _each(value)]
             is_interrupted = True
         elif channel == ERROR and not ns:
-            told.append(f"error: {value if isinstance(value, str) else repr(value)}")
+            reasons.append(f"error: {value if isinstance(value, str) else repr(value)}")
         elif channel == RESUME:
             given = [*map(_as_text, [value] if task == CALLER else _each(value))]
             resumed += [f"resumed: {words}" for words in given if task == CALLER or words not in known]
-    if not told and not resumed:
+    if not reasons and not resumed:
         return None
-    text = clean("\n".join(resumed + told))
+    text = clean("\n".join(resumed + reasons))
     asks: dict[str, JsonValue] = {"asks_person": is_interrupted} if is_interrupted or resumed else {}
     meta: dict[str, JsonValue] = {"stenolog": asks} if asks else {}
-    if not told:
+    if not reasons:
         return UserMessage(text=text, in_context=False, meta=meta)
     node = path.removeprefix(PULLED)
     author = name_of(node) if path.startswith(PULLED) and "," not in node else "graph"

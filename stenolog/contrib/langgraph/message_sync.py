@@ -75,10 +75,10 @@ class MessageSync:
             if isinstance(found.message, RemoveMessage):
                 self._remove(found)
                 continue
-            told = set(self._under(found.key))
-            position = max(told & set(self._places(found)), default=0)
+            positions = set(self._under(found.key))
+            position = max(positions & set(self._places(found)), default=0)
             position = position or self._say(found, self._edited(found, 0))
-            self._removed |= told - {position}
+            self._removed |= positions - {position}
             self.shown.add(position)
 
     def hides(self, *, whole: bool) -> tuple[PositionRange, ...]:
@@ -129,10 +129,10 @@ class MessageSync:
 
         One without an id that was removed and returns counts as another.
         """
-        told = [*self.thread.by_value.get(found.sha, ()), *self._now.get(found.sha, ())]
+        positions = [*self.thread.by_value.get(found.sha, ()), *self._now.get(found.sha, ())]
         if not self.ns:
-            told = [place for place in told if place not in self.thread.private]
-        return told if found.id else [place for place in told if place not in self._left]
+            positions = [place for place in positions if place not in self.thread.private]
+        return positions if found.id else [place for place in positions if place not in self._left]
 
     def _in_pairs(self, messages: Sequence[ChannelMessage], places: Sequence[int]) -> int:
         """Return the number of logged messages that may stay.
@@ -153,21 +153,23 @@ class MessageSync:
 
     def _edited(self, found: ChannelMessage, behind: int) -> int | None:
         """Return the message that this one edits, if it comes after the previous one."""
-        told = self._under(found.key) if found.id and not found.call_ids else []
-        is_one = told and told[-1] > behind and told[-1] not in self._places(found)
+        positions = self._under(found.key) if found.id and not found.call_ids else []
+        is_one = positions and positions[-1] > behind and positions[-1] not in self._places(found)
         is_result = isinstance(found.message, ToolMessage)
-        return told[-1] if is_one and not is_result and told[-1] not in self.thread.private else None
+        return (
+            positions[-1] if is_one and not is_result and positions[-1] not in self.thread.private else None
+        )
 
     def _say(self, found: ChannelMessage, edited: int | None) -> int:
         event = self._event(found)
         if edited is not None and not isinstance(event, ToolResult):
             event = replace(event, replaces=edited)
-        told: dict[str, JsonValue] = {"message": found.key, "value": found.sha}
-        told |= {"ns": self.ns} if self.ns else {}
+        meta: dict[str, JsonValue] = {"message": found.key, "value": found.sha}
+        meta |= {"ns": self.ns} if self.ns else {}
         first = min((*self.thread.by_value.get(found.sha, ()), *self._now.get(found.sha, ())), default=0)
         first = first or next(iter(self._under(found.key)), 0) * bool(found.id)
         copied: dict[str, JsonValue] = {"stenolog": {"copy_of": first}} if first else {}
-        event = replace(event, meta={"langgraph": told, **copied}, in_context=not self._is_private)
+        event = replace(event, meta={"langgraph": meta, **copied}, in_context=not self._is_private)
         id = self._entry_id(found.id)
         self.drafts.append(NewEntry(event, id))
         position = self.head + len(self.drafts)

@@ -76,12 +76,12 @@ def _blocks(message: BaseMessage) -> list[Block]:
 
 
 def _answer(message: AIMessage, blocks: list[Block], agent: str) -> events.AssistantMessage:
-    told = as_dict(message.response_metadata)
+    metadata = as_dict(message.response_metadata)
     return events.AssistantMessage(
         agent=agent,
         parts=tuple(_answer_parts(message, blocks)),
-        model=clean(as_str(told.get("model_name")) or as_str(told.get("model"))),
-        finish_reason=clean(as_str(told.get("finish_reason")) or as_str(told.get("stop_reason"))),
+        model=clean(as_str(metadata.get("model_name")) or as_str(metadata.get("model"))),
+        finish_reason=clean(as_str(metadata.get("finish_reason")) or as_str(metadata.get("stop_reason"))),
         usage=_usage(as_dict(message.usage_metadata)),
     )
 

@@ -356,8 +356,8 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
         reading = self._reading(thread)
         written: _list[PendingWrite] = []
         for saved in above:
-            here = [write for write in thread.writes(saved) if write.channel == channel]
-            written[:0] = [(write.task, channel, reading.value(write.value)) for write in here]
+            on_channel = [write for write in thread.writes(saved) if write.channel == channel]
+            written[:0] = [(write.task, channel, reading.value(write.value)) for write in on_channel]
             if channel in saved.values:
                 return {"writes": written, "seed": reading.value(saved.values[channel])}
         return {"writes": written}

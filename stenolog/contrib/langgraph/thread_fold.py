@@ -291,8 +291,8 @@ class Thread:
 
     def _empty(self) -> None:
         """Forget all synced messages, so that they are synced again."""
-        for told in (self.told, self.by_value, self.agents):
-            told.clear()
+        for index in (self.told, self.by_value, self.agents):
+            index.clear()
         self.spoken.clear()
         self.private.clear()
         self.hidden, self.is_emptied = (), True

@@ -83,10 +83,10 @@ class ThreadStore:
         """Return the entries that come before the first record of a thread."""
         if thread.id is not None:
             return []
-        told: dict[str, JsonValue] = {"langgraph": {"thread": id}}
+        meta: dict[str, JsonValue] = {"langgraph": {"thread": id}}
         if thread.position:
-            return [NewEntry(ModeSwitch(meta=told))]
-        return [NewEntry(ModeSwitch(mode="agent", meta=told), OPENING_ID)]
+            return [NewEntry(ModeSwitch(meta=meta))]
+        return [NewEntry(ModeSwitch(mode="agent", meta=meta), OPENING_ID)]
 
     def head(self, thread: Thread, id: str) -> int:
         """Return the position that the next append expects."""
@@ -208,8 +208,8 @@ def id_of(thread_id: object) -> str:
 
 def record(kept: dict[str, Any], note: UserMessage | None = None, **switched: Any) -> NewEntry:
     """Return an entry of ours: without words, or with those of a note."""
-    told: dict[str, Any] = {"langgraph": kept}
-    return NewEntry(replace(note, meta={**note.meta, **told}) if note else ModeSwitch(meta=told, **switched))
+    meta: dict[str, Any] = {"langgraph": kept}
+    return NewEntry(replace(note, meta={**note.meta, **meta}) if note else ModeSwitch(meta=meta, **switched))
 
 
 class Where(NamedTuple):

@@ -233,8 +233,8 @@ def _has_text(mapping: Mapping, spool: importers.RecordSpool) -> bool:
 
 def _not_there(mapping: Mapping, setting: str, value: Json) -> UnknownFormatError:
     written = mapping.paths[setting].written
-    there = list(paths_in(value))
-    shown = ", ".join(there[:_SHOWN]) + (" …" if len(there) > _SHOWN else "")
+    paths = list(paths_in(value))
+    shown = ", ".join(paths[:_SHOWN]) + (" …" if len(paths) > _SHOWN else "")
     return UnknownFormatError(
         f'{mapping.location(setting)}: {setting} = "{written}": expected it in the records, found none; '
         f"the first record has {shown or 'no field'}"

@@ -64,8 +64,8 @@ def _lines(roles: list[dict[str, Any]]) -> Iterator[str]:
     for role in roles:
         yield from ("", f"[agents.{_written(_name(role))}]", f"model = {_model(role)}")
         for key, field in (("persona_file", "prompt_file"), ("persona", "system_prompt")):
-            if told := as_str(role.get(field)):
-                yield f"{key} = {_written(told)}"
+            if words := as_str(role.get(field)):
+                yield f"{key} = {_written(words)}"
                 break
     yield ""
 
@@ -146,11 +146,11 @@ def messages(entries: Sequence[Entry]) -> Iterator[dict[str, Any]]:
         yield {**_author(event, names), "content": text, "timestamp": at, "id": entry.id}
 
 
-def _clock(told: object, time: datetime, before: timedelta) -> timedelta:
+def _clock(stated: object, time: datetime, before: timedelta) -> timedelta:
     """Return a file clock's offset from UTC, by a message without a zone; new ones use it."""
     with suppress(ValueError, TypeError):
-        there = datetime.fromisoformat(told)  # type: ignore[arg-type]
-        if there.tzinfo is None and abs(ahead := there - time.replace(tzinfo=None)) < timedelta(hours=15):
+        parsed = datetime.fromisoformat(stated)  # type: ignore[arg-type]
+        if parsed.tzinfo is None and abs(ahead := parsed - time.replace(tzinfo=None)) < timedelta(hours=15):
             return ahead
     return before
 

@@ -204,13 +204,13 @@ def is_chat(document: Json) -> bool:
 
     In a list without answers, all messages are users', and have times.
     """
-    told = as_dict(document)
-    place = _list_in(told)
-    messages = [as_dict(message) for message in as_list(told[place] if place else document)]
+    about = as_dict(document)
+    place = _list_in(about)
+    messages = [as_dict(message) for message in as_list(about[place] if place else document)]
     if place != THEIRS and any(_is_of_another_api(message) for message in messages):
         return False
-    if told:
-        return place != "" and "chat_id" in told.keys() | as_dict(told.get("metadata")).keys()
+    if about:
+        return place != "" and "chat_id" in about.keys() | as_dict(about.get("metadata")).keys()
     is_answered = any(message.keys() & NAMED or kind_of(message) == AGENT for message in messages)
     return is_answered or (bool(messages) and all(_is_awaiting(message) for message in messages))
 
@@ -218,14 +218,14 @@ def is_chat(document: Json) -> bool:
 def read(stream: BinaryIO, reading: importers.JsonLinesReader) -> Iterator[importers.SourceConversation]:
     """Yield a recognised file's chat. Raises `UnknownFormatError` without messages."""
     document = reading.document(stream)
-    told = document if isinstance(document, dict) else {}
-    place = _list_in(told)
-    given = told[place] if place else document
+    fields = document if isinstance(document, dict) else {}
+    place = _list_in(fields)
+    given = fields[place] if place else document
     if not isinstance(given, list):
         kind = type(given).__name__
         raise UnknownFormatError(f"expected a NeuroCrew chat with a list in {place!r}, found {kind}")
     records = list(_sound(given, reading))
-    about = {name: value for name, value in told.items() if name != place}
+    about = {name: value for name, value in fields.items() if name != place}
     if fault := _unwritable(about):
         raise UnknownFormatError(f"expected a NeuroCrew chat, found beside its messages {fault}")
     yield importers.SourceConversation(
@@ -235,8 +235,8 @@ def read(stream: BinaryIO, reading: importers.JsonLinesReader) -> Iterator[impor
 
 def _list_in(document: dict[str, Any]) -> str:
     """Return the messages' key, a list's if there are two; empty if none."""
-    there = [name for name in _LISTS if name in document]
-    return next((name for name in there if isinstance(document[name], list)), there[0] if there else "")
+    lists = [name for name in _LISTS if name in document]
+    return next((name for name in lists if isinstance(document[name], list)), lists[0] if lists else "")
 
 
 def _is_of_another_api(message: dict[str, Any]) -> bool:

@@ -57,16 +57,16 @@ def stored(document: Mapping[str, Json], ids: Sequence[str]) -> tuple[Stored, Co
     read = ("id", "title", "history", "agentStates", "phaseTransitions")
     ignored = Counter(name for name in document if name not in read)
     states: dict[str, AgentState] = {}
-    for agent, told in as_dict(document.get("agentStates")).items():
-        index = as_dict(told).get("lastProcessedMessageIndex")
+    for agent, state in as_dict(document.get("agentStates")).items():
+        index = as_dict(state).get("lastProcessedMessageIndex")
         if type(index) is not int or not 0 <= index <= len(ids):
             ignored["agentStates that are damaged"] += 1
             continue
-        session = valid_session(as_str(as_dict(told).get("claudeSessionId")))
+        session = valid_session(as_str(as_dict(state).get("claudeSessionId")))
         states[agent] = AgentState(frozenset(ids[:index]), session)
     transitions: list[Transition] = []
-    for told in as_list(document.get("phaseTransitions")):
-        made = _transition(as_dict(told))
+    for transition in as_list(document.get("phaseTransitions")):
+        made = _transition(as_dict(transition))
         if made is None:
             ignored["phaseTransitions that are damaged"] += 1
         else:
@@ -83,11 +83,11 @@ def slugs(kept: Stored, events: Iterable[NostrEvent]) -> dict[str, str]:
     session, or whose profile has that name.
     """
     known = {_plain(slug): slug for slug in kept.states}
-    told = (
+    words = (
         (as_str(made.record.get("agentId")), as_str(made.record.get("agentName")))
         for made in kept.transitions
     )
-    found = {key: known.get(_plain(name), name) for key, name in told if name and is_hex(key, 64)}
+    found = {key: known.get(_plain(name), name) for key, name in words if name and is_hex(key, 64)}
     events = list(events)
     began = {event.pubkey for event in events if event.id == kept.root}
     for slug, state in kept.states.items():
@@ -112,12 +112,12 @@ _MILLISECONDS = 100_000_000_000
 """The least time that is read as milliseconds: in seconds it would be in the year 5138."""
 
 
-def _transition(told: dict[str, Any]) -> Transition | None:
-    time, mode = as_int(told.get("timestamp")), as_str(told.get("to"))
+def _transition(given: dict[str, Any]) -> Transition | None:
+    time, mode = as_int(given.get("timestamp")), as_str(given.get("to"))
     time = time // 1000 if time >= _MILLISECONDS else time
     if not mode or not 0 < time <= LATEST:
         return None
-    return Transition(time, mode, as_str(told.get("summary")) or as_str(told.get("message")), told)
+    return Transition(time, mode, as_str(given.get("summary")) or as_str(given.get("message")), given)
 
 
 SYSTEM = "nostr"

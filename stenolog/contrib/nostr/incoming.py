@@ -112,12 +112,12 @@ class Incoming:
             self._fresh -= fresh
         return found
 
-    def _append(self, root: str, told: dict[str, NostrEvent], profiles: list[NostrEvent]) -> str:
+    def _append(self, root: str, events: dict[str, NostrEvent], profiles: list[NostrEvent]) -> str:
         """Append a conversation's new events; return its name, empty if deleted."""
         while True:
             conversation = self.conversations.get(root) or self.log[root]
             before = conversation.position
-            found = self._import(root, conversation, told, profiles)
+            found = self._import(root, conversation, events, profiles)
             if found is None:
                 return ""
             self.conversations[root] = self.log[found.name]
@@ -129,13 +129,15 @@ class Incoming:
                 return found.name
 
     def _import(
-        self, root: str, conversation: Conversation, told: dict[str, NostrEvent], profiles: list[NostrEvent]
+        self, root: str, conversation: Conversation, given: dict[str, NostrEvent], profiles: list[NostrEvent]
     ) -> Imported | None:
         with self._making:
-            here = self._caught_up(root, conversation)
-            events = {**told, **{event.id: event for event in here.made.values()}}
-            known = {event.id: at for at, event in here.made.items()}
-            known |= {id: at for id in told.keys() - known.keys() if (at := self._said_here(told[id], here))}
+            outgoing = self._caught_up(root, conversation)
+            events = {**given, **{event.id: event for event in outgoing.made.values()}}
+            known = {event.id: at for at, event in outgoing.made.items()}
+            known |= {
+                id: at for id in given.keys() - known.keys() if (at := self._said_here(given[id], outgoing))
+            }
         whole = Whole(events, people([*profiles, *events.values()], self._agents), {}, known)
         records = [Record(str(nth), {"id": id}) for nth, id in enumerate(events, 1)]
         source = SourceConversation(root, records, partial(Nostr, root=root, whole=whole))
@@ -147,7 +149,7 @@ class Incoming:
         )
         return next(iter(report.conversations), None)
 
-    def _said_here(self, event: NostrEvent, here: Outgoing) -> int | None:
+    def _said_here(self, event: NostrEvent, outgoing: Outgoing) -> int | None:
         """Return the position of a local author's event; None if unknown.
 
         Its id differs if other keys were known when it was made. Of erased words only the time is known, and
@@ -156,5 +158,7 @@ class Incoming:
         if event.pubkey not in self._authors:
             return None
         said = (event.pubkey, event.created_at, event.content)
-        same = (at for at, made in here.made.items() if (made.pubkey, made.created_at, made.content) == said)
-        return next(same, here.gone.get(event.created_at))
+        same = (
+            at for at, made in outgoing.made.items() if (made.pubkey, made.created_at, made.content) == said
+        )
+        return next(same, outgoing.gone.get(event.created_at))

@@ -65,10 +65,10 @@ def signers(keys: Mapping[str, str] | str | os.PathLike[str]) -> dict[str, Signe
     `keys` are secret keys by name, or the path of a JSON file; the name `user` is the log's own user. Raises
     `CallerError`, which shows no key, and `MissingExtraError`.
     """
-    told = keys if isinstance(keys, Mapping) else _read(Path(keys))
-    if not told or not all(isinstance(each, str) for pair in told.items() for each in pair):
+    secrets = keys if isinstance(keys, Mapping) else _read(Path(keys))
+    if not secrets or not all(isinstance(each, str) for pair in secrets.items() for each in pair):
         raise CallerError("keys: expected secret keys by the names of agents")
-    return {name: Signer(secret, name) for name, secret in told.items()}
+    return {name: Signer(secret, name) for name, secret in secrets.items()}
 
 
 def _read(path: Path) -> Mapping[str, str]:
@@ -216,15 +216,15 @@ def received(entry: Entry) -> NostrEvent | None:
     event = entry.event
     if not isinstance(event, UserMessage | AssistantMessage | LlmError):
         return None
-    told = event.meta.get(SYSTEM)
-    if not isinstance(told, Mapping) or "sig" not in told:
+    origin = event.meta.get(SYSTEM)
+    if not isinstance(origin, Mapping) or "sig" not in origin:
         return None
     text = event.message if isinstance(event, LlmError) else event.text
     if isinstance(event, AssistantMessage) and not text:
         text = "".join(getattr(part, "text", "") for part in event.parts)
     names = ("pubkey", "kind", "tags", "sig")
-    made: dict[str, Any] = {name: told.get(name) for name in names}
-    made |= {"id": entry.id, "content": told.get("content", text)}
+    made: dict[str, Any] = {name: origin.get(name) for name in names}
+    made |= {"id": entry.id, "content": origin.get("content", text)}
     made["tags"] = [[*tag] for tag in made["tags"] or ()]
     try:
         return event_of({**made, "created_at": int(entry.time.timestamp())})

@@ -88,8 +88,8 @@ def _profile_fields(profile: NostrEvent) -> dict[str, object]:
 
 def profile_name(profile: NostrEvent | None) -> str:
     """Return the name in a profile; empty without one."""
-    told = _profile_fields(profile) if profile else {}
-    return as_str(told.get("name")) or as_str(told.get("display_name"))
+    fields = _profile_fields(profile) if profile else {}
+    return as_str(fields.get("name")) or as_str(fields.get("display_name"))
 
 
 def _is_bot(profile: NostrEvent) -> bool:
@@ -119,8 +119,8 @@ class Who:
         self._names = dict(self._agents)
         self.user = self._began(events, root)
         theirs = [event for event in events if event.id == root or event.pubkey == self.user]
-        told = (pubkey for event in theirs for pubkey in (event.pubkey, *event.values("p")))
-        for pubkey in (*people.given, *told):
+        pubkeys = (pubkey for event in theirs for pubkey in (event.pubkey, *event.values("p")))
+        for pubkey in (*people.given, *pubkeys):
             self.name(pubkey)
 
     def agent(self, pubkey: str) -> str:
@@ -150,9 +150,9 @@ class Who:
         """Return who began it: the root's author, whom comments name too (`P`)."""
         first = [event.pubkey for event in events if event.id == root]
         named = [event.value("P") for event in events if event.has("P")]
-        there = (*first, *named, *(event.pubkey for event in events))
+        candidates = (*first, *named, *(event.pubkey for event in events))
         agents = self._agents.keys() | self._people.agents.keys()
-        return next((pubkey for pubkey in there if pubkey and pubkey not in agents), "")
+        return next((pubkey for pubkey in candidates if pubkey and pubkey not in agents), "")
 
 
 _LETTERS = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
@@ -300,8 +300,8 @@ def _names(conversation: Conversation) -> dict[str, str]:
     for entry in conversation.entries():
         event = entry.event
         if isinstance(event, UserMessage | AssistantMessage | LlmError):
-            told = event.meta.get("nostr")
-            key = told.get("pubkey") if isinstance(told, dict) else None
+            origin = event.meta.get("nostr")
+            key = origin.get("pubkey") if isinstance(origin, dict) else None
             if isinstance(key, str):
                 found.setdefault(key, _author(event))
     return found

@@ -257,13 +257,13 @@ class NostrRelay:
             LOGGER.warning("%s: refuses event %s…: %s", self._relay.url, event.id[:8], error)
         self._there.add(event.id)
 
-    def _receive(self, id: str, told: Any) -> None:
+    def _receive(self, id: str, value: Any) -> None:
         """Queue the relay's events; ignore those of people who are not accepted."""
-        if told is None:
+        if value is None:
             self._complete.add(id)
         else:
             try:
-                event = event_of(told)
+                event = event_of(value)
             except ValueError:
                 return
             if self._people is not None and event.pubkey not in self._people:

@@ -39,9 +39,9 @@ class DatabaseStorage:
 
     def sessions(self) -> list[StoredSession]:
         """Return the sessions, in the order in which they began."""
-        there = _columns(self._connection, "session")
-        columns = {name: column for name, column in _INFO.items() if column in there}
-        order = "time_created, id" if "time_created" in there else "id"
+        found_columns = _columns(self._connection, "session")
+        columns = {name: column for name, column in _INFO.items() if column in found_columns}
+        order = "time_created, id" if "time_created" in found_columns else "id"
         rows = self._connection.execute(f"SELECT {', '.join(columns.values())} FROM session ORDER BY {order}")
         found = [dict(zip(columns, row, strict=True)) for row in rows]
         for info in found:

@@ -149,9 +149,9 @@ class V1Events:
             arguments = call.arguments if call.arguments.strip() not in ("", "{}") else compact_json(action)
             call = ToolCall(id=call.id, name=call.name or as_str(value.get("tool_name")), arguments=arguments)
         self._actions.append((key, call.arguments))
-        told = {} if id and id in self._responses else value
+        unseen = {} if id and id in self._responses else value
         self._answer(
-            key, id, [*importers.litellm_answer({**told, "content": value.get("thought")}, key), call]
+            key, id, [*importers.litellm_answer({**unseen, "content": value.get("thought")}, key), call]
         )
 
     def _answer(self, key: str, id: str, parts: list[Any]) -> None:

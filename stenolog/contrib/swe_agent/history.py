@@ -53,10 +53,10 @@ def records(history: Sequence[Json], steps: Sequence[Json], *, is_over: bool) ->
         step: dict[str, Any] = {}
         if number in following:
             then = following[number]
-            here = _step_of(message, objects, at, None if then is None else history[then])
-            if here is not None:
-                found += _alone(range(at, here), objects, is_sent=False)
-                at, step = here + 1, objects[here]
+            own_number = _step_of(message, objects, at, None if then is None else history[then])
+            if own_number is not None:
+                found += _alone(range(at, own_number), objects, is_sent=False)
+                at, step = own_number + 1, objects[own_number]
         value = message if isinstance(message, dict) else {"content": message}
         found.append(Record(str(number + 1), {**value, STEP: step}))
     if is_over or not history:

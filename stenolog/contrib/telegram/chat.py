@@ -109,8 +109,8 @@ class Chat:
         """Run a command, and return the answer. It is about no question that came after it."""
         if said.press:
             await bot.pressed(said.press)
-        told = self._asked.items()
-        later = (code for code, place in told if not _is_before(place, bot, said))
+        asked = self._asked.items()
+        later = (code for code, place in asked if not _is_before(place, bot, said))
         unseen = {*later, *self._torn}
         return await self.room.run_command(
             command, id=id, author=said.author, about=said.about, unseen=unseen

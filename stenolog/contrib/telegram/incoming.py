@@ -165,8 +165,8 @@ def topic_of(conversation: Conversation, position: int) -> int:
     while position:
         event = conversation.entry(position).event
         if isinstance(event, UserMessage) and not event.cause:
-            told = event.meta.get(SYSTEM)
-            topic = told.get("topic") if isinstance(told, dict) else 0
+            origin = event.meta.get(SYSTEM)
+            topic = origin.get("topic") if isinstance(origin, dict) else 0
             return topic if isinstance(topic, int) else 0
         position = min(getattr(event, "cause", None) or position, position - 1)
     return 0

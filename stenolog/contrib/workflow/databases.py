@@ -145,10 +145,10 @@ class WorkflowDatabase:
 
     def column(self, name: str) -> str:
         """Return a column of `conversation_messages`, by its name there, in quotes. Raises `CallerError`."""
-        there = self._columns[MESSAGES]
-        if name not in there:
-            raise CallerError(f"expected a column of {MESSAGES}, {', '.join(there)}; found {name!r:.60}")
-        return self._quoted(there[name])
+        columns = self._columns[MESSAGES]
+        if name not in columns:
+            raise CallerError(f"expected a column of {MESSAGES}, {', '.join(columns)}; found {name!r:.60}")
+        return self._quoted(columns[name])
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -243,13 +243,13 @@ class WorkflowDatabase:
         """Return a table's columns by the document's names; PostgreSQL may have lower case."""
         cursor = self.connection.cursor()
         cursor.execute(f"SELECT * FROM {table} WHERE 1 = 0")
-        there = [column[0] for column in cursor.description]
+        columns = [column[0] for column in cursor.description]
         cursor.fetchall()
         cursor.close()
-        by_lower = {name.lower(): name for name in there}
+        by_lower = {name.lower(): name for name in columns}
         wanted = (*COLUMNS, "name")
         known = {name: by_lower[name.lower()] for name in wanted if name.lower() in by_lower}
-        return dict(zip(there, there, strict=True)) | known
+        return dict(zip(columns, columns, strict=True)) | known
 
 
 def _is_autocommit(connection: Any) -> bool:

@@ -76,9 +76,9 @@ class WorkflowFollower:
                 refused.append(error)
         with self._database.transaction():
             # In the transaction: else a conversation that another follower has begun meanwhile looks deleted.
-            there = {self.log[name].key for name in self.log.names(archived=True)}
+            keys = {self.log[name].key for name in self.log.names(archived=True)}
             for (key,) in self._database.run("SELECT conversation FROM stenolog_workflows"):
-                if key not in there:
+                if key not in keys:
                     self._forget(key)
         if refused:
             raise refused[0]
@@ -160,18 +160,18 @@ class WorkflowFollower:
                 if self._database.run(newest, id) == [(position,)]:  # else an edit stands there now
                     self._delete(id)
         edited = getattr(entry.event, "replaces", None)
-        there = self._ids(key, edited) if edited else []
+        ids = self._ids(key, edited) if edited else []
         for row in messages_in(entry):
             values = {**self._own_columns(entry), **columns_of(row)}
-            if there:
-                id = there.pop(0)
+            if ids:
+                id = ids.pop(0)
                 self._update(id, values)
             else:
                 id = self._imported(entry, workflow) or self._database.insert(
                     MESSAGES, workflowId=workflow, **values
                 )
             self._database.run("INSERT INTO stenolog_messages VALUES (?, ?, ?)", id, key, entry.position)
-        for id in there:  # an edit that says less
+        for id in ids:  # an edit that says less
             self._delete(id)
 
     def _own_columns(self, entry: Entry) -> Mapping[str, Any]:
@@ -220,6 +220,6 @@ def _erased(entry: Entry) -> list[int]:
     if not isinstance(entry.event, UserMessage) or entry.event.author_kind != "system":
         return []
     ours = entry.event.meta.get("stenolog")
-    told = ours.get("erasure") if isinstance(ours, dict) else None
-    positions = told.get("positions") if isinstance(told, dict) else None
+    erasure = ours.get("erasure") if isinstance(ours, dict) else None
+    positions = erasure.get("positions") if isinstance(erasure, dict) else None
     return [at for at in positions if isinstance(at, int)] if isinstance(positions, list) else []

@@ -53,9 +53,9 @@ class EventWriter:
         self._next = log.head + 1
         self._recalled: set[str] = set()
         self._calls: dict[str, list[OpenCall]] = {}
-        told = sorted(set(log.answers.values()), key=lambda answer: answer.position)
+        answers = sorted(set(log.answers.values()), key=lambda answer: answer.position)
         self._made = {
-            id: PlacedCall(answer.position, answer.agent) for answer in told for id, _ in answer.calls
+            id: PlacedCall(answer.position, answer.agent) for answer in answers for id, _ in answer.calls
         }
         self._resulted: dict[str, int] = {}
         self._asked: dict[str, int] = {}
@@ -196,7 +196,9 @@ class EventWriter:
             return None
         self._used[message] = now
         return (
-            now if before is None else combined(now, before, lambda all_of_it, told: max(all_of_it - told, 0))
+            now
+            if before is None
+            else combined(now, before, lambda all_of_it, counted: max(all_of_it - counted, 0))
         )
 
     def count(self, id: str, usage: Usage) -> None:
@@ -350,9 +352,9 @@ class EventWriter:
         self._in_file.add(position)
         match event:
             case AssistantMessage(agent=agent, tool_calls=calls):
-                told = tuple((call.id, call.name) for call in calls)
+                open_calls = tuple((call.id, call.name) for call in calls)
                 message = event.source.id if event.source else ""
-                self._note_answer(Answered(id, position, agent, "", told, message, event.purpose))
+                self._note_answer(Answered(id, position, agent, "", open_calls, message, event.purpose))
                 return
             case ToolResult(call=call, call_id=call_id, to=to):
                 self._resulted[call_id] = position

@@ -37,13 +37,13 @@ def litellm_reasoning(message: Mapping[str, Json]) -> list[AssistantPart]:
 def litellm_usage(given: Json, dollars: Json = None) -> Usage | None:
     """Return an answer's tokens and cost, of any API; None if not counted."""
     counted = as_dict(given)
-    told = usage(counted) or Usage()
+    counts = usage(counted) or Usage()
     written = counted.get("cache_write_tokens") or counted.get("cache_creation_input_tokens")
     used = replace(
-        told,
-        cache_read=as_int(counted.get("cache_read_tokens")) or told.cache_read,
-        cache_write=as_int(written) or told.cache_write,
-        reasoning=as_int(counted.get("reasoning_tokens")) or told.reasoning,
+        counts,
+        cache_read=as_int(counted.get("cache_read_tokens")) or counts.cache_read,
+        cache_write=as_int(written) or counts.cache_write,
+        reasoning=as_int(counted.get("reasoning_tokens")) or counts.reasoning,
         cost=micro_dollars(dollars),
     )
     return used if used != Usage() else None

@@ -88,8 +88,8 @@ def reasoning_maker(**fields: str) -> Maker[ReasoningPart]:
     def make(block: JsonObject, context: BlockContext) -> ReasoningPart | None:
         if not isinstance(block.get(first), str):
             return None
-        told: dict[str, Any] = {name: json_fields.as_str(block.get(field)) for name, field in fields.items()}
-        return ReasoningPart(provider=context.provider, **told)
+        read: dict[str, Any] = {name: json_fields.as_str(block.get(field)) for name, field in fields.items()}
+        return ReasoningPart(provider=context.provider, **read)
 
     return make
 
@@ -114,8 +114,8 @@ def media_maker(
     def make(block: JsonObject, context: BlockContext) -> ImagePart | FilePart | None:
         raw = block.get(data)
         blob = json_fields.keep_base64(raw, context.blobs) if isinstance(raw, str) else None
-        told = json_fields.as_str(block.get(media_type)) or default
-        return None if blob is None else media_part(told, json_fields.as_str(block.get(name)), blob=blob)
+        media = json_fields.as_str(block.get(media_type)) or default
+        return None if blob is None else media_part(media, json_fields.as_str(block.get(name)), blob=blob)
 
     return make
 

@@ -67,16 +67,16 @@ class SettingsWriter:
         fields = {"model": old.model, "provider": old.provider, "persona": old.persona, "tools": old.tools}
         self.cards[agent] = AgentCard(**{**fields, **changes})
 
-    def about(self, system: str, told: dict[str, Any]) -> None:
+    def about(self, system: str, facts: dict[str, Any]) -> None:
         """Note other settings of the file, written as `meta` of the next mode switch."""
-        told = {name: value for name, value in told.items() if value}
-        if self._told != told:
-            self._told = told
-            self.also(system, told)
+        facts = {name: value for name, value in facts.items() if value}
+        if self._told != facts:
+            self._told = facts
+            self.also(system, facts)
 
-    def also(self, system: str, told: dict[str, Any]) -> None:
+    def also(self, system: str, facts: dict[str, Any]) -> None:
         """Add data to the `meta` of the next mode switch only."""
-        self.meta = {system: {**self.meta.get(system, {}), **told}}
+        self.meta = {system: {**self.meta.get(system, {}), **facts}}
 
     def settle(self, line: str, time: datetime) -> None:
         """Write the changes, under an id made of the next record's."""

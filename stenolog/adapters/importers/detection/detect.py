@@ -67,8 +67,8 @@ def _recognised(stream: BinaryIO) -> str:
     if found := _of_start(first, stream):
         return found
     if first.startswith(SQLITE):
-        there = ", ".join([*tables_in(stream)][:6]) or "none"
-        raise UnknownFormatError(f"expected {supported()}, found an SQLite database with the tables {there}")
+        tables = ", ".join([*tables_in(stream)][:6]) or "none"
+        raise UnknownFormatError(f"expected {supported()}, found an SQLite database with the tables {tables}")
     if first.startswith(b"PK\x03\x04"):
         raise UnknownFormatError(f"expected {supported()}, found a ZIP archive, as Inspect keeps its logs in")
     if first.startswith(b"["):

@@ -88,10 +88,10 @@ def _has(folder: Path, patterns: Iterable[str]) -> bool:
 def _inside(
     folder: Path, entered: set[tuple[int, int]], passed_over: Callable[[Path], object]
 ) -> Iterator[Path]:
-    there = folder.stat()
-    if (there.st_dev, there.st_ino) in entered:
+    status = folder.stat()
+    if (status.st_dev, status.st_ino) in entered:
         return
-    entered.add((there.st_dev, there.st_ino))
+    entered.add((status.st_dev, status.st_ino))
     try:
         with os.scandir(folder) as found:
             seen = sorted((each for each in found if _is_seen(each)), key=_sort_key)

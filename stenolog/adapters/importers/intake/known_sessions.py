@@ -119,14 +119,14 @@ class Naming:
         return name
 
 
-def is_held(told: SourceConversation, conversation: Conversation) -> bool:
+def is_held(source: SourceConversation, conversation: Conversation) -> bool:
     """Return whether a logged conversation is the one in the file.
 
     They must share more than settings.
     """
-    converter = told.make(read_existing(conversation.entries()))
+    converter = source.make(read_existing(conversation.entries()))
     try:
-        for record in told.records:
+        for record in source.records:
             with suppress(ValueError, ArithmeticError, RecursionError):
                 converter.take(record)
         converter.end()

@@ -82,8 +82,8 @@ def _persona_role(log: Sequence[Entry], agent: str) -> str:
 
 
 def _system_role(event: events.Known) -> str:
-    told = event.source.role if event.source is not None else ""
-    return told if told in SYSTEM_ROLES else "system"
+    role = event.source.role if event.source is not None else ""
+    return role if role in SYSTEM_ROLES else "system"
 
 
 def _user(message: events.UserMessage, blobs: Blobs) -> Message:

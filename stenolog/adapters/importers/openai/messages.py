@@ -115,8 +115,8 @@ class OpenAIChat(RecordConverter):
     def _tool(self, key: str, role: str, message: dict[str, Any]) -> None:
         blobs: Blobs = {}
         name = as_str(message.get("name"))
-        told = message.get("tool_call_id")  # an empty one is that of an orphan, as an export writes it
-        call_id = self.writer.call_before(name) if told is None else as_str(told)
+        given_id = message.get("tool_call_id")  # an empty one is that of an orphan, as an export writes it
+        call_id = self.writer.call_before(name) if given_id is None else as_str(given_id)
         result = ToolResult(
             call_id=call_id,
             call=self.writer.answered(call_id),

@@ -88,12 +88,12 @@ class _Plan:
 
     def write(self) -> None:
         """Write what is lacking, in one transaction. Raises `VersionConflictError`."""
-        there = {*self._log.recorder.blobs.shas()}
+        blobs = {*self._log.recorder.blobs.shas()}
         shas = self._given.recorder.blobs.shas()
         is_new = any(one.asked.last > one.asked.already for one in self.conversations)
-        if is_new or not there.issuperset(shas):
+        if is_new or not blobs.issuperset(shas):
             # A blob that is there may be collected at any moment, unless an entry names it.
-            wanted = shas if is_new else [sha for sha in shas if sha not in there]
+            wanted = shas if is_new else [sha for sha in shas if sha not in blobs]
             self._log.recorder.insert_export(self._parts(wanted))
 
     def _parts(self, shas: list[str]) -> Iterator[values.ExportPart]:

@@ -81,10 +81,10 @@ def snapshot(data: Data) -> PromptSnapshot:
     return PromptSnapshot("\n\n".join(filter(None, texts)), tuple(map(_tool, tools)) if tools else None)
 
 
-def _tool(told: Data) -> Tool:
-    schema: Any = next((told[key] for key in ("schema", "input_schema", "inputSchema") if key in told), {})
+def _tool(data: Data) -> Tool:
+    schema: Any = next((data[key] for key in ("schema", "input_schema", "inputSchema") if key in data), {})
     return Tool(
-        name=as_str(told["name"]), description=as_str(told.get("description")), parameters=as_dict(schema)
+        name=as_str(data["name"]), description=as_str(data.get("description")), parameters=as_dict(schema)
     )
 
 
@@ -131,8 +131,8 @@ def _deferred_tools(data: Data) -> Iterator[str]:
 
 
 def _mcp(data: Data) -> Iterator[str]:
-    told = "\n\n".join(_strings(data.get("addedBlocks")))
-    yield f"# MCP Server Instructions\n\n{told}" if told else ""
+    added = "\n\n".join(_strings(data.get("addedBlocks")))
+    yield f"# MCP Server Instructions\n\n{added}" if added else ""
     yield _under("The following MCP servers have disconnected.", _strings(data.get("removedNames")))
 
 
@@ -153,16 +153,16 @@ def _hook_context(data: Data) -> Iterator[str]:
 
 
 def _hook_error(data: Data) -> Iterator[str]:
-    told = data.get("blockingError")
-    words = as_str(as_dict(told).get("blockingError")) or as_str(told)
+    error = data.get("blockingError")
+    words = as_str(as_dict(error).get("blockingError")) or as_str(error)
     yield f"{as_str(data.get('hookName'))} hook blocking error: {words}" if words.strip() else ""
 
 
 def _file(data: Data) -> Iterator[str]:
-    told = as_dict(as_dict(data.get("content")).get("file"))
-    content = told.get("content")
+    file = as_dict(as_dict(data.get("content")).get("file"))
+    content = file.get("content")
     if isinstance(content, str) and as_dict(data.get("content")).get("type") == "text":
-        first = as_int(told.get("startLine")) or 1
+        first = as_int(file.get("startLine")) or 1
         numbered = (f"{nth}\t{line}" for nth, line in enumerate(content.split("\n"), first))
         asked = compact_json({"file_path": as_str(data.get("filename"))})
         yield _under(
@@ -172,8 +172,8 @@ def _file(data: Data) -> Iterator[str]:
 
 
 def _memory(data: Data) -> Iterator[str]:
-    told = as_dict(data.get("content"))
-    yield _contents(as_str(data.get("path")) or as_str(told.get("path")), told.get("content"))
+    content = as_dict(data.get("content"))
+    yield _contents(as_str(data.get("path")) or as_str(content.get("path")), content.get("content"))
 
 
 def _instructions(data: Data) -> Iterator[str]:

@@ -207,8 +207,8 @@ class SubAgents:
                 whole[-SHORT:] if agent_id == call_id else whole[:SHORT]
             ).strip()  # calls' ids begin alike
             call = call_id or self._ran.get(agent_id, "")
-            told = self._own_types.get(agent_id) or self._types.get(call, "")
-            kind = conversation_name(told, "agent").replace("/", "-")
+            type = self._own_types.get(agent_id) or self._types.get(call, "")
+            kind = conversation_name(type, "agent").replace("/", "-")
             used = (name for name in self._known if name.endswith(f"-{short}"))
             self._names[agent_id] = next(used, f"{kind}-{short}")
         return self._names[agent_id]

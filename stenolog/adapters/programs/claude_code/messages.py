@@ -96,24 +96,24 @@ class ClaudeMessages:
 
     def settle(self, line: Line) -> None:
         """Write the settings for the next message of any author."""
-        here = self.writer.here + 1
+        position = self.writer.here + 1
         self.resume(line)
         if line.agent == MAIN and (opened := self.tree.opens(line.parent)) is not None:
             self._forget = self._forget or self.tree.way(opened) == "reset"
             self.tree.current = opened
         if self._forget:
             self._forget = False
-            self.setup.context_from, self.setup.hides, self._left = here, None, ()
+            self.setup.context_from, self.setup.hides, self._left = position, None, ()
             self.decisions["context cleared"] += 1
-        self.tree.start(here)
+        self.tree.start(position)
         self.setup.settle(line.key, line.time)
 
     def note_agent(self, note: dict[str, Any]) -> None:
         """Note what a file beside a sub-agent's says; kept in `meta`."""
         call = as_str(note.get("toolUseId"))
         name = self.agents.describe(as_str(note.get("agentId")), as_str(note.get("agentType")), call)
-        told = {key: note[key] for key in _ABOUT_AGENTS if note.get(key) not in (None, "")}
-        self.setup.also("claude-code", {"agents": {name: told}})
+        about = {key: note[key] for key in _ABOUT_AGENTS if note.get(key) not in (None, "")}
+        self.setup.also("claude-code", {"agents": {name: about}})
 
     # What users say, and what is put into their mouths
 
@@ -247,9 +247,9 @@ class ClaudeMessages:
 
     def microcompact(self, line: Line) -> None:
         """Write a microcompaction: some results are emptied, and requests have only the calls."""
-        told = as_dict(line.value.get("microcompactMetadata"))
-        ids = [as_str(id) for id in as_list(told.get("compactedToolIds"))]
-        about = {name: as_int(told.get(name)) for name in ("preTokens", "tokensSaved")}
+        compacted = as_dict(line.value.get("microcompactMetadata"))
+        ids = [as_str(id) for id in as_list(compacted.get("compactedToolIds"))]
+        about = {name: as_int(compacted.get(name)) for name in ("preTokens", "tokensSaved")}
         self._take_out(sorted({position for id in ids if (position := self.writer.result_of(id))}))
         self.setup.also("claude-code", {"microcompact": {**about, "compactedToolIds": ids}})
         self.decisions["microcompaction"] += 1

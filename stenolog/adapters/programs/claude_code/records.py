@@ -105,8 +105,8 @@ class ClaudeCode:
         found = value.get("cwd"), value.get("gitBranch")
         if found != self._found:
             self._found = found
-            told = zip(("cwd", "branch"), map(as_str, found), strict=True)
-            self._place |= {name: each for name, each in told if each}
+            places = zip(("cwd", "branch"), map(as_str, found), strict=True)
+            self._place |= {name: each for name, each in places if each}
             self.conversation.setup.about("claude-code", self._place)
 
     def _take(self, line: Line) -> None:
@@ -255,8 +255,8 @@ class ClaudeCode:
     def _prompt(self, line: Line, data: dict[str, Any]) -> None:
         self.conversation.resume(line)
         found = snapshot(data)
-        told = {"persona": found.persona, "tools": found.tools}
-        self.conversation.setup.card(line.agent, **{name: value for name, value in told.items() if value})
+        card = {"persona": found.persona, "tools": found.tools}
+        self.conversation.setup.card(line.agent, **{name: value for name, value in card.items() if value})
 
     def _queued_command(self, line: Line, data: dict[str, Any]) -> None:
         """Add words typed while the agent was busy, at the place where they were sent."""

@@ -76,11 +76,11 @@ class GeminiCli(GeminiSession):
     def _update(self, changes: JsonObject) -> None:
         if title := json_fields.title_of(json_fields.as_str(changes.get("summary"))):
             self.setup.title = title
-        told = enumerate(
+        numbered = enumerate(
             filter(None, map(json_fields.as_dict, json_fields.as_list(changes.get("messages")))), 1
         )
         # A message without an id is known by its place.
-        if messages := [each if _id(each) else {**each, "id": f"message-{nth}"} for nth, each in told]:
+        if messages := [each if _id(each) else {**each, "id": f"message-{nth}"} for nth, each in numbered]:
             self._flush()
             self._list = messages
 

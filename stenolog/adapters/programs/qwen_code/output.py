@@ -21,8 +21,8 @@ def read(line: dict[str, Any], turn: ResponseBuilder) -> None:
         turn.counted[as_str(message.get("id"))] = counted
         turn.usage = reduce(claude_code.summed, map(_usage, turn.counted.values()))
     # Its result counts the whole session, and some of it twice.
-    told = {**line, "message": {**message, "usage": None}, "usage": None, "total_cost_usd": None}
-    claude_code.read(told, turn)
+    without_usage = {**line, "message": {**message, "usage": None}, "usage": None, "total_cost_usd": None}
+    claude_code.read(without_usage, turn)
 
 
 def _usage(counted: dict[str, Any]) -> Usage:
