@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
+
+from pydantic_core import from_json
 
 from stenolog.projections.messages.body_digest import MessageHash, PrefixHash
 from stenolog.projections.messages.identifiers import CallIds
@@ -17,16 +20,43 @@ from stenolog.projections.messages.message import Body, Message, Preamble, Rende
 from .body_builder import BodyBuilder
 
 
+class EarlierMessages:
+    """The first messages of a body, as the JSON that another process wrote; parsed when asked for."""
+
+    def __init__(self, texts: Sequence[bytes]) -> None:
+        self._texts = texts
+
+    @cached_property
+    def messages(self) -> list[Body]:
+        """The messages."""
+        # As long as this is, pydantic's parser takes half the time of the standard library's.
+        return [message for text in self._texts for message in from_json(b"[%b]" % text)]
+
+    @property
+    def is_read(self) -> bool:
+        """True if the messages have been asked for."""
+        return "messages" in self.__dict__
+
+    @property
+    def text(self) -> bytes:
+        """The messages as compact JSON, with commas between them."""
+        return b",".join(self._texts)
+
+
 class Writer(ABC):
     """A writer for one lane under one preamble. It never changes what it has returned.
 
-    `explaining` False: no caller will ask for the sources of the parts.
+    `explaining` False: no caller will ask for the sources of the parts. `waiting` are messages that will be
+    written with those after them.
     """
 
     def __init__(self, preamble: Preamble, blobs: Mapping[str, bytes], *, explaining: bool = True) -> None:
         self.preamble = preamble
         self.builder = BodyBuilder(blobs, preamble.counter, explaining=explaining)
-        self.ids: Any = CallIds()
+        self.call_ids = CallIds(self.builder.messages)
+        self.ids: Any = self.call_ids
+        self.earlier: EarlierMessages | None = None
+        self.waiting: list[Message] = []
         # What was written to stay never changes, so each message is hashed once.
         self._known = PrefixHash(self.builder.messages)
         self.begin()
@@ -43,6 +73,32 @@ class Writer(ABC):
     @abstractmethod
     def close(self, messages: Sequence[Message]) -> Body:
         """Write the rest of the conversation and the notes after it; return the whole body."""
+
+    @property
+    def number(self) -> int:
+        """The number of messages written to stay."""
+        return self.call_ids.earlier + len(self.builder.messages)
+
+    @property
+    def may_resume(self) -> bool:
+        """True if another process can go on from the messages, the ids and `memo`."""
+        return not (self.builder.has_media or self.builder.missing or self.waiting)
+
+    @property
+    def memo(self) -> bool:
+        """True if later messages depend on an earlier one, by a rule of the API."""
+        return False
+
+    def resume(self, earlier: EarlierMessages | None, messages: Sequence[Body], memo: bool) -> None:
+        """Go on after earlier messages and these, of which the last may be continued."""
+        self.builder.messages[:] = messages
+        self.earlier = earlier
+
+    def hold_earlier(self) -> None:
+        """Hold the earlier messages as objects, if somebody has asked for them."""
+        if self.earlier is not None and self.earlier.is_read:
+            self.builder.messages[:0] = self.earlier.messages
+            self.earlier, self.call_ids.earlier = None, 0
 
     def body(self, messages: Sequence[Message]) -> Body:
         """Return the body of the written messages and of these, which are dropped again."""

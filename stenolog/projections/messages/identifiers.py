@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from hashlib import sha256
+from operator import itemgetter
 from typing import Any
 
 from stenolog.domain.base.model import check_json
@@ -32,13 +34,15 @@ class CallIds:
     """The ids of calls in one request: unique, and acceptable to every provider that ships.
 
     The first call of an id keeps it; a later one, or one whose id is unfit, gets what can be kept of it and
-    its place in the log.
+    its place in the log. `written` are the request's messages, which grow; `earlier` is the number of those
+    before them; the ids of the first `known_from` were given by another process.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, written: Sequence[object] = ()) -> None:
+        self._written, self.earlier, self.known_from = written, 0, 0
         self._ids: dict[CallKey, str] = {}
         self._taken: set[str] = set()
-        self._given: list[tuple[CallKey | None, str]] = []
+        self._given: list[tuple[CallKey | None, str, int]] = []
         self.forms: dict[CallKey, str] = {}
         """The calls that are written in a form of their provider's own, whose results have that form, too."""
         self.callers: dict[CallKey, dict[str, Any]] = {}
@@ -75,15 +79,26 @@ class CallIds:
 
     def back(self, count: int) -> None:
         """Take back the ids given since."""
-        for key, id in self._given[count:]:
+        for key, id, _ in self._given[count:]:
             self._taken.discard(id)
             if key is not None:
                 del self._ids[key]
         del self._given[count:]
 
+    def since(self, message: int) -> list[tuple[str, int]]:
+        """Return the ids given from a message on, each with the number of messages before it."""
+        at = bisect_left(self._given, message, key=itemgetter(2))
+        return [(id, place) for _, id, place in self._given[at:]]
+
+    def resume(self, ids: Iterable[str], earlier: int, later: Iterable[tuple[str, int]]) -> None:
+        """Know the ids given in the first `earlier` messages, which are not held, and those given later."""
+        self._given = [(None, id, at) for id, at in later]
+        self._taken.update(ids, (id for _, id, _ in self._given))
+        self.earlier = self.known_from = earlier
+
     def _take(self, key: CallKey | None, id: str) -> None:
         self._taken.add(id)
-        self._given.append((key, id))
+        self._given.append((key, id, self.earlier + len(self._written)))
 
     def _make_id(self, key: CallKey, raw: str) -> str:
         # At the end, where it is never cut off: it is what makes the id unique.

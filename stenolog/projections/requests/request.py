@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from stenolog.domain.errors import InvalidPolicyError, RequestNotSendableError
 from stenolog.domain.lanes.state import address
 from stenolog.domain.policy import Policy, policy
 from stenolog.domain.values import Receipt
 from stenolog.projections.formats.readable import texts
+from stenolog.projections.formats.writer import EarlierMessages
 from stenolog.projections.messages.body_digest import (
     MESSAGES,
     MessageHash,
@@ -103,6 +105,23 @@ class Request:
     code: RequestCode = ""
     places: tuple[int, ...] = ()
 
+    def after(self, earlier: EarlierMessages) -> Request:
+        """Return this request with earlier messages in its body, which is made when asked for."""
+        made = copy(self)
+        made.__dict__["_behind"] = made.__dict__.pop("body"), earlier
+        return made
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            # Only for a name that is not set, as the body of a request behind earlier messages.
+            if name != "body" or "_behind" not in self.__dict__:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            written, earlier = self.__dict__["_behind"]
+            key = self.messages_key
+            made = self.__dict__["body"] = {**written, key: [*earlier.messages, *written[key]]}
+            return made
+
     def __eq__(self, other: object) -> bool:
         """Return whether the requests are equal in everything, including the explanation."""
         return isinstance(other, Request) and _comparable(self) == _comparable(other)
@@ -154,6 +173,9 @@ class Request:
     @cached_property
     def bytes(self) -> bytes:
         """The body as compact UTF-8 JSON, in the order that it is sent in."""
+        if "body" not in self.__dict__:
+            written, earlier = self.__dict__["_behind"]
+            return _joined(written, self.messages_key, earlier.text)
         return compact(self.body).encode()
 
     @cached_property
@@ -210,6 +232,17 @@ class Request:
         """The parts that were repaired, added or left out so that a provider accepts the request."""
         everything: list[RequestPart | Omission] = [*self.parts, *self.omissions]
         return tuple(part for part in everything if part.rule in REPAIRS)
+
+
+def _joined(body: Body, under: str, earlier: bytes) -> bytes:
+    """Return a body as compact JSON, with earlier messages, which are text, before its own."""
+    fields = []
+    for key, value in body.items():
+        text = compact(value).encode()
+        if key == under:
+            text = b"[%b%b%b" % (earlier, b"," if value else b"", text[1:])
+        fields.append(b"%b:%b" % (compact(key).encode(), text))
+    return b"{%b}" % b",".join(fields)
 
 
 UNTOLD = ("explain", "encoded")

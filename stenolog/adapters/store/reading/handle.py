@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar, get_args
+from typing import Any, Self, TypeVar, get_args
 
 from stenolog.adapters.store.contract.application import LogApplication
 from stenolog.adapters.store.contract.blobs import Blobs
@@ -38,13 +38,6 @@ T = TypeVar("T")
 # Bounds the memory of a process that goes through many conversations.
 REMEMBERED = 1000
 """The number of conversations whose heads a log remembers."""
-
-
-class StreamCache(Protocol):
-    """An in-memory cache that a higher layer fills from a log's streams."""
-
-    def drop(self, key: int) -> None:
-        """Remove all that comes from a stream."""
 
 
 class KnownStreams:
@@ -88,7 +81,7 @@ class LogHandle:
         self.seals = Seals(self.recorder.seal_key)
         self.checkpoints = Checkpoints(self.recorder.sidecar_path, self.seals)
         self.index = Index(self.recorder.sidecar_path)
-        self.windows: StreamCache | None = None
+        self.windows: erasures.Cache | None = None
         self.streams = KnownStreams()
         # An erasure whose process was killed is finished by the next one that opens the log.
         erasures.go_on(self)
@@ -120,6 +113,8 @@ class LogHandle:
 
     def close(self) -> None:
         """Give the file back; the write-ahead log is checkpointed."""
+        if self.windows is not None and not self.recorder.closed:
+            self.windows.close()
         self.checkpoints.close()
         self.index.close()
         self.recorder.close()

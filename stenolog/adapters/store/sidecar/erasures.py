@@ -26,6 +26,9 @@ class Cache(Protocol):
     def drop(self, key: int) -> None:
         """Remove all that comes from a stream."""
 
+    def close(self) -> None:
+        """Store what another process may go on from."""
+
 
 class Files(Protocol):
     """An open log: its store, and the files beside it."""

@@ -59,7 +59,7 @@ class AnthropicWriter(Writer):
             self.preamble, partial(_tool_shape, is_strict=is_strict), ANTHROPIC
         )
         self.names = frozenset(tool.get("name", "") for tool in self.tools)
-        self.waiting: list[Message] = []
+        self.waiting = []
 
     def write(self, messages: Sequence[Message]) -> None:
         # A program that waits is written again: whether it goes back depends on what is said next.

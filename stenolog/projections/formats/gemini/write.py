@@ -62,7 +62,7 @@ class GeminiWriter(Writer):
 
     def begin(self) -> None:
         super().begin()
-        self.ids = Calls()
+        self.ids = Calls(self.ids)
         self.tools = body_builder.tool_shapes(self.preamble, _tool_shape, GOOGLE)
 
     def write(self, messages: Sequence[Message]) -> None:
@@ -230,8 +230,8 @@ RAW = frozenset({*ANSWERED_BY, *ANSWERED_BY.values(), "inlineData", "fileData"})
 class Calls:
     """The calls made so far in one request, each with its id and name."""
 
-    def __init__(self) -> None:
-        self._ids = CallIds()
+    def __init__(self, ids: CallIds) -> None:
+        self._ids = ids
         self._names: dict[CallKey, str] = {}
 
     def give(self, key: CallKey, call: ToolCall) -> tuple[Body, str]:

@@ -28,7 +28,7 @@ from stenolog.projections.formats.chats import NO_OUTPUT
 from stenolog.projections.formats.model_families import encrypts_reasoning, goes_back, same_family
 from stenolog.projections.formats.openai_chat.write import LARGEST, PDF, described, json_note
 from stenolog.projections.formats.parameters import parameters
-from stenolog.projections.formats.writer import Writer
+from stenolog.projections.formats.writer import EarlierMessages, Writer
 from stenolog.projections.messages import identifiers
 from stenolog.projections.messages.body_digest import compact
 from stenolog.projections.messages.message import BlobText, Body, Message, Preamble
@@ -82,6 +82,15 @@ class ResponsesWriter(Writer):
                 _write_input(self.builder, json_note(), self.ids)
             case _:
                 pass
+
+    @property
+    def memo(self) -> bool:
+        """True if an earlier item is a thought."""
+        return self.has_thought or any(map(_is_reasoning, self.builder.messages[self.looked_at :]))
+
+    def resume(self, earlier: EarlierMessages | None, messages: Sequence[Body], memo: bool) -> None:
+        super().resume(earlier, messages, memo)
+        self.has_thought = memo
 
     def write(self, messages: Sequence[Message]) -> None:
         builder, ids = self.builder, self.ids

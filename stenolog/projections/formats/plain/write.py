@@ -34,6 +34,11 @@ class PlainWriter(Writer):
             self.turns.append(f"System: {self.unforged(self.preamble.persona)}")
             self.builder.explain_persona(self.preamble, message=0, written=self.unforged)
 
+    @property
+    def may_resume(self) -> bool:
+        """False: its turns are no messages."""
+        return False
+
     def write(self, messages: Sequence[Message]) -> None:
         for message in messages:
             calls = [part.name for part in message.parts if isinstance(part, ToolCall)]

@@ -64,7 +64,7 @@ class FrozenPrefix:
 
     `units` grows and never changes; it holds the first `rows` of the window, up to position `last`.
     `left_out` has the rule for each position that is not shown; `called` are the calls made, `tools` their
-    names, `answer` is the last answer.
+    names, `answer` is the last answer. `end` is the last message.
     """
 
     def __init__(self) -> None:
@@ -75,11 +75,7 @@ class FrozenPrefix:
         self.called: set[CallKey] = set()
         self.tools: dict[str, None] = {}
         self.answer: ToolGroup | None = None
-
-    @property
-    def end(self) -> Message | None:
-        """The last message of it."""
-        return self.units[-1][-1] if self.units else None
+        self.end: Message | None = None
 
     def add(
         self, units: Iterable[Unit], rows: Sequence[WindowRow], left_out: dict[int, str], last: int
@@ -88,6 +84,7 @@ class FrozenPrefix:
         for unit in units:
             if unit:
                 self.units.append(unit)
+                self.end = unit[-1]
                 for message in unit:
                     self.called.update(message.calls)
                 self.tools.update(tools_called(unit))

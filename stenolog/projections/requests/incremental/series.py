@@ -20,6 +20,7 @@ from stenolog.projections.requests.request import Request
 from stenolog.projections.requests.sendable import may_be_asked, takes_part
 
 from .session import RequestSession
+from .snapshot import ResumableSession
 from .window import Window
 
 MOST = 8
@@ -35,6 +36,11 @@ class RequestSeries:
     ) -> None:
         self.window, self.blobs, self.explained = window, blobs, explained
         self.sessions: dict[str | Format, RequestSession] = {}
+
+    def resume(self, api: str | Format, stored: ResumableSession) -> None:
+        """Go on from what another process has written; the window goes on from the same snapshot."""
+        self.sessions[api] = RequestSession(self.window, api, self.blobs)
+        self.sessions[api].resume(stored)
 
     def request(self, api: str | Format) -> Request:
         """Return the request on an API. Raises as `RequestSession.request`."""

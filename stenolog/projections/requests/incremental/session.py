@@ -20,7 +20,7 @@ from typing import NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.projections.formats import format_of
 from stenolog.projections.formats.base import Format
-from stenolog.projections.formats.writer import Writer
+from stenolog.projections.formats.writer import EarlierMessages, Writer
 from stenolog.projections.messages.body_digest import conversation
 from stenolog.projections.messages.explanation import Explanation, LazyExplanation, Omission, tokens_of
 from stenolog.projections.messages.message import EMPTY_BLOBS, Body, Message, Preamble, Rendered
@@ -32,7 +32,8 @@ from stenolog.projections.requests.request import Request
 from stenolog.projections.requests.sendable import check_askable, finished
 
 from .frozen import FrozenAndTail, FrozenPrefix, WindowRow
-from .window import Window
+from .snapshot import CapturedSession, ResumableSession, captured, fingerprint
+from .window import PartialWindowError, Window
 
 
 class Inputs(NamedTuple):
@@ -104,15 +105,32 @@ class RequestSession:
         self._written = 0
         self._around: Surroundings
         self._around_rests_on: object = None
+        self._stored: ResumableSession | None = None
+        self._earlier: EarlierMessages | None = None
+
+    def resume(self, stored: ResumableSession) -> None:
+        """Go on from what another process has written; the window goes on from the same snapshot."""
+        self._stored = stored
+
+    def captured(self, stored: int = 0) -> CapturedSession | None:
+        """Return what a snapshot is made of, without the first `stored` segments; None if there is none."""
+        writer, rests_on = self.writer, self._writer_rests_on
+        if writer is None or rests_on is None or rests_on[0] is not self.window.frozen:
+            return None
+        return captured(self.window, writer, rests_on[2], stored)
 
     def request(self) -> Request:
         """Return the request of the window now. Raises `UnsupportedVersionError`, `AgentNotFoundError`."""
         window = self.window
         check_askable(window)
+        if self.writer is not None:
+            self.writer.hold_earlier()
         inputs = self._inputs()
-        explain = ExplainedLater(
+        explain: Callable[..., Explanation] = ExplainedLater(
             inputs, self.api, self.blobs, tuple(window.left_out), window.rows, len(window.rows)
         )
+        if window.whole is not None:
+            explain = self._explained_anew(window.whole, window.position)
         body, explained = self._written_down(inputs, explain)
         lazy = LazyExplanation(explained)
         media = self.writer is None or self.writer.builder.has_media
@@ -121,20 +139,27 @@ class RequestSession:
             window, self.api, body, lazy, inputs.end, window.contents, surely_fits=fits, has_media=media
         )
         messages = conversation(body, self.api.messages)
+        if self._earlier is not None:
+            return request.after(self._earlier)
         if self.writer is not None and isinstance(messages, list):
             return replace(request, encoded=self.writer.encoded(messages))
         return request
 
+    def _explained_anew(self, whole: Callable[[int], Window], position: int) -> Callable[[], Explanation]:
+        api, blobs = self.api, self.blobs
+        return lambda: RequestSession(whole(position), api, blobs).request().explanation
+
     def _written_down(
-        self, inputs: Inputs, explain: ExplainedLater
+        self, inputs: Inputs, explain: Callable[..., Explanation]
     ) -> tuple[Body, Callable[[], Explanation]]:
         # An API of a plugin may render only a whole body.
         if self.api.writer is None:
+            self.window.check_whole()
             whole = self.api.rendered(inputs.messages, inputs.preamble, self.blobs)
             return whole.body, lambda: explain(whole)
         before = self.writer
         writer = self._at_work(inputs, self.api.writer)
-        builder = writer.builder
+        builder, self._earlier = writer.builder, writer.earlier
         savepoint = builder.savepoint()
         self._write_frozen(writer, inputs.told)
         parts, omitted = len(builder.parts), len(builder.omitted)
@@ -184,8 +209,16 @@ class RequestSession:
         # anew.
         rests_on = (inputs.told.frozen, inputs.preamble, inputs.first)
         if self.writer is None or self._writer_rests_on != rests_on:
+            stored, self._stored = self._stored, None
+            if self.window.whole is not None and (
+                stored is None or stored.snapshot.rests_on != fingerprint(inputs.preamble, inputs.first)
+            ):
+                raise PartialWindowError
             self.writer = writer(inputs.preamble, self.blobs, explaining=self.explained)
-            self.writer.write(inputs.first)
+            if stored is None:
+                self.writer.write(inputs.first)
+            else:
+                stored.resume(self.writer)
             self._writer_rests_on, self._written = rests_on, 0
         return self.writer
 

@@ -6,7 +6,7 @@ stored at a position as a `WindowSnapshot`, and continued there with its entries
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import NamedTuple
 
@@ -100,8 +100,19 @@ def runs(positions: Iterable[int]) -> Iterator[tuple[int, int]]:
 NO_SIZE = Size()
 
 
+class PartialWindowError(Exception):
+    """A window that goes on from a session's snapshot would need the entries before it."""
+
+
 class Window(View):
-    """The view of one lane under one policy, with a row for each entry in it."""
+    """The view of one lane under one policy, with a row for each entry in it.
+
+    `whole`, if set, folds the log anew up to a position: this window goes on from a session's snapshot, and
+    has no rows of its first `earlier` entries.
+    """
+
+    whole: Callable[[int], Window] | None = None
+    earlier = 0
 
     def __init__(
         self,
@@ -171,11 +182,18 @@ class Window(View):
         )
 
     def take(self, entry: Entry) -> Arrival:
-        """Take the log's next entry in, and drop entries that exceed the policy."""
+        """Take the log's next entry in, and drop entries that exceed the policy.
+
+        Raises `PartialWindowError`; the window is then of no use any more.
+        """
         kept_by = self._kept_by if self.holes else None
         arrival = super().take(entry)
         if thaws(self.frozen, entry, arrival.pair, shown=not arrival.rule):
+            self.check_whole()
             self.frozen = FrozenPrefix()
+        # Whether the id of a result was called before is known of a whole window only.
+        if arrival.made or (arrival.pair is not None and arrival.pair.call is None):
+            self.check_whole()
         if not arrival.rule:
             self._add(self._row(entry))
         if self._caps:
@@ -184,13 +202,27 @@ class Window(View):
         return arrival
 
     @property
+    def is_capped(self) -> bool:
+        """True if the policy has a cap."""
+        return bool(self._caps)
+
+    @property
+    def number(self) -> int:
+        """The number of entries in the window."""
+        return self.earlier + len(self.rows)
+
+    @property
     def _kept_by(self) -> tuple[int, int, str, int]:
         """The state by which messages must stay, but for the newest one and pins."""
         own = self.memory
         return own.running, own.answered, self.state.lane(self.lane.address).status, self.cuts
 
     def contents(self) -> Contents:
-        """Return the contents of the window, in the order in which they are shown."""
+        """Return the contents of the window, in the order in which they are shown.
+
+        Raises `PartialWindowError`.
+        """
+        self.check_whole()
         tail = self._tail_contents(FrozenPrefix())
         units = [unit for unit in tail.units if unit]
         return Contents(units, tail.left_out, tail.entries, tail.edits)
@@ -202,6 +234,11 @@ class Window(View):
         number = freeze(frozen, tail, self.memory.answered)
         rest = [unit for unit in tail.units[number:] if unit]
         return FrozenAndTail(frozen, len(frozen.units), frozen.rows, rest, tail.left_out)
+
+    def check_whole(self) -> None:
+        """Raise `PartialWindowError` if the entries before a snapshot are not here."""
+        if self.whole is not None:
+            raise PartialWindowError
 
     def drop(self, gone: Mapping[int, str]) -> None:
         """Remove entries for good, each by a rule."""

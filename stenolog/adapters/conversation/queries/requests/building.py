@@ -33,9 +33,10 @@ from stenolog.projections.messages.message import PIPELINES
 from stenolog.projections.messages.sizes import Counter
 from stenolog.projections.requests import DEFAULT_API, PIPELINE, LaneId, Request
 from stenolog.projections.requests.choosing import choose
-from stenolog.projections.requests.incremental.window import START, Window, WindowSnapshot
+from stenolog.projections.requests.incremental.window import START, PartialWindowError, Window, WindowSnapshot
 from stenolog.projections.requests.pipeline.budget import caps
 
+from . import session_snapshots
 from .token_counters import COUNTERS
 from .window_cache import CachedWindow, Key, Rung, SnapshotLadder, WindowListener, windows_of
 
@@ -80,7 +81,7 @@ def request(
     built, held, in_memory = _build(conversation, lane, at, out, policy)
     seconds = perf_counter() - begin
     source: Literal["snapshot", "log"] = "snapshot" if held.begin else "log"
-    entries = len(held.window.rows)
+    entries = held.window.number
     observer(BuiltRequest(built, seconds, "memory" if in_memory else source, entries))
     return built
 
@@ -104,14 +105,46 @@ def _build(
     holding = windows_of(conversation.log)
     key = Key(conversation.key or 0, lane, holding.policy_key(policy), past=at is not None)
     held = holding.take(key)
-    in_memory = held is not None and (
-        _goes_on(conversation, held) if at is None else _steps_to(conversation, held, at)
-    )
-    if held is None or not in_memory:
-        held = _fresh(conversation, lane, at, policy, COUNTERS)
-    request = held.request(out)
+    in_memory = False
+    try:
+        in_memory = held is not None and (
+            _goes_on(conversation, held) if at is None else _steps_to(conversation, held, at)
+        )
+        if held is None or not in_memory:
+            held = _resumed(conversation, lane, out, policy) if at is None else None
+            held = held or _fresh(conversation, lane, at, policy, COUNTERS)
+        request = held.request(out)
+    except PartialWindowError:
+        held, in_memory = _fresh(conversation, lane, at, policy, COUNTERS), False
+        request = held.request(out)
+    work = held.listener.work(held) if held.window.position >= held.listener.due else None
     holding.put(key, held)  # from now on it may be somebody else's
+    if work is not None:
+        holding.write(work)
     return request, held, in_memory
+
+
+def _resumed(
+    conversation: StreamHandle, lane: LaneId, out: str | Format, policy: PolicyLike
+) -> CachedWindow | None:
+    """Return a window that goes on from the snapshot of a session; None if there is none."""
+    now = folds.fold_at(conversation, folds.SETTINGS) if policy is None else NOTHING
+    chosen, counter = choose(now, lane.agent, policy, COUNTERS)
+    name, api = _snapshot_name(lane, chosen, counter), session_snapshots.wire(out)
+    found = None if caps(chosen) else session_snapshots.load(conversation, name, api)
+    if found is None:
+        return None
+    told = found.stored.snapshot.window
+    rows = _rows(conversation, told)
+    window = Window(lane, chosen, counter, told, rows, conversation.log.blobs)
+    found.stored.window(window, lambda at: _fresh(conversation, lane, at, policy, COUNTERS).window)
+    keeper = session_snapshots.Keeper(conversation, name)
+    keeper.resume(api, found)
+    held = CachedWindow(window, conversation.log.blobs, keeper, by_card=policy is None, begin=window.position)
+    held.digest = found.digest
+    held.resume(out, found.stored)
+    held.extend(conversation.entries(window.position))
+    return held if held.usable else None
 
 
 def branch_at(conversation: StreamHandle, lane: LaneId, at: int, policy: PolicyLike) -> Window:
@@ -171,7 +204,11 @@ def _fresh(
     if ladder is not None and at is not None:
         snapshot = max(snapshot, _rung(conversation, ladder, at), key=lambda found: found.position)
     window = Window(lane, chosen, counter, snapshot, _rows(conversation, snapshot), conversation.log.blobs)
-    listener = WindowListener() if kept is None else SnapshotWriter(conversation, kept, window, ladder)
+    listener = WindowListener()
+    if kept is not None:
+        listener = SnapshotWriter(conversation, kept, window, ladder)
+    elif at is None and counters is COUNTERS:
+        listener = session_snapshots.Keeper(conversation, _snapshot_name(lane, chosen, counter))
     held = CachedWindow(
         window, conversation.log.blobs, listener, by_card=policy is None, begin=snapshot.position
     )
@@ -272,9 +309,13 @@ def _joined(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def _snapshots(lane: LaneId, policy: Policy, counter: Counter) -> PersistentFold[WindowSnapshot]:
     """Return the fold of a window's snapshots, named by lane, policy and counter."""
-    asked = [lane.agent, lane.task, policy.json, policy.counter, counter.id, policy.pipeline or PIPELINE]
-    name = WINDOW + json.dumps(asked, sort_keys=True)
+    name = WINDOW + _snapshot_name(lane, policy, counter)
     return PersistentFold(Fold(name, START, lambda snapshot, entry: snapshot), SNAPSHOT.dump, SNAPSHOT.load)
+
+
+def _snapshot_name(lane: LaneId, policy: Policy, counter: Counter) -> str:
+    asked = [lane.agent, lane.task, policy.json, policy.counter, counter.id, policy.pipeline or PIPELINE]
+    return json.dumps(asked, sort_keys=True)
 
 
 def with_snapshots(

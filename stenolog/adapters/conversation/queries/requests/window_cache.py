@@ -10,7 +10,8 @@ import json
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from threading import Lock
+from sys import maxsize
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 from stenolog.adapters.store.reading.handle import LogHandle
@@ -113,13 +114,22 @@ def _position(rung: Rung) -> int:
 
 
 class WindowListener:
-    """Listener to a window's advance; this one does nothing, for windows without snapshots."""
+    """Listener to a window's advance; this one does nothing, for windows without snapshots.
+
+    `due` is the position from which on there may be something to write behind a request.
+    """
+
+    due = maxsize
 
     def take(self, entry: Entry) -> None:
         """Note that the window has taken an entry in."""
 
     def finish(self) -> None:
         """Finish the window for now."""
+
+    def work(self, held: CachedWindow, *, at_end: bool = False) -> Callable[[], None] | None:
+        """Return what is to be written behind a request, or at the end; any thread may do it."""
+        return None
 
 
 class CachedWindow(RequestSeries):
@@ -145,7 +155,7 @@ class CachedWindow(RequestSeries):
         self.digest = ""
         self.usable = True
         self._by_card = by_card
-        self._listener = listener
+        self.listener = listener
 
     def extend(self, entries: Iterable[Entry]) -> None:
         """Take the next entries in."""
@@ -153,18 +163,18 @@ class CachedWindow(RequestSeries):
             before = self.window.settings
             self.window.take(entry)
             self.digest = entry.digest
-            self._listener.take(entry)
+            self.listener.take(entry)
             if self._by_card and isinstance(entry.event, ModeSwitch):
                 agent, now = self.window.lane.agent, self.window.settings
                 self.usable &= before.card_of(agent).policy == now.card_of(agent).policy
-        self._listener.finish()
+        self.listener.finish()
 
     @property
     def weight(self) -> int:
         """The memory that the window takes, counted in entries."""
         written = (session.writer for session in self.sessions.values())
         messages = sum(len(writer.builder.messages) for writer in written if writer is not None)
-        return LEAST + len(self.window.rows) + messages // 2 + len(self.window.pairing.pairs) // 4
+        return LEAST + self.window.number + messages // 2 + len(self.window.pairing.pairs) // 4
 
 
 class WindowCache:
@@ -182,6 +192,7 @@ class WindowCache:
         self._ladders: OrderedDict[tuple[int, str], SnapshotLadder] = OrderedDict()
         self._requests: OrderedDict[tuple[object, ...], Request] = OrderedDict()
         self._turn = Lock()
+        self._writing: Thread | None = None
 
     def __len__(self) -> int:
         return len(self._held)
@@ -220,6 +231,27 @@ class WindowCache:
             while self._rows > ROWS and len(self._held) > 1:
                 _, (_, gone) = self._held.popitem(last=False)
                 self._rows -= gone
+
+    def write(self, work: Callable[[], None]) -> None:
+        """Do some writing in a thread, so that no request waits for it; not if another is being done."""
+        with self._turn:
+            if self._writing is None or not self._writing.is_alive():
+                self._writing = Thread(target=work)
+                self._writing.start()
+
+    def settle(self) -> None:
+        """Wait for what is being written."""
+        if self._writing is not None:
+            self._writing.join()
+
+    def close(self) -> None:
+        """Store the sessions of the windows."""
+        self.settle()
+        with self._turn:
+            held = [each for each, _ in self._held.values()]
+        for each in held:
+            if (work := each.listener.work(each, at_end=True)) is not None:
+                work()
 
     def ladder(self, key: int, name: str) -> SnapshotLadder:
         """Return the snapshots of a conversation's past under their checkpoints' name."""
@@ -261,6 +293,7 @@ class WindowCache:
 
     def drop(self, key: int) -> None:
         """Let go of the windows of a conversation."""
+        self.settle()  # what it writes must not come after the deletion
         with self._turn:
             for kept in [kept for kept in self._ladders if kept[0] == key]:
                 del self._ladders[kept]

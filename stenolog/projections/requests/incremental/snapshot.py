@@ -1,0 +1,229 @@
+"""Snapshot of a session: the frozen prefix as it was written, and the little state that later entries need.
+
+Another process goes on from it with the entries of the tail. What needs earlier entries as objects folds the
+log anew: an explanation, and a change of the prefix (`PartialWindowError`).
+"""
+
+# The written messages are split at fixed numbers, so that each is stored once, and all processes store the
+# same texts.
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from itertools import chain, takewhile
+from typing import Any, NamedTuple
+
+from stenolog.projections.formats.writer import EarlierMessages, Writer
+from stenolog.projections.messages.body_digest import compact
+from stenolog.projections.messages.message import Message, Preamble, Role
+from stenolog.projections.requests.pipeline.tool_groups import ToolGroup
+from stenolog.projections.views.tool_pairs import CallKey, Pair
+
+from .frozen import FrozenPrefix
+from .window import Window, WindowSnapshot, runs
+
+SEGMENT = 256
+"""The number of messages that are stored together."""
+HELD = 8
+"""So many of the last messages are in no segment: an API may mark some, or continue the last one."""
+
+
+class MessageSegment(NamedTuple):
+    """Messages as compact JSON without brackets, and the ids of their calls."""
+
+    digest: str
+    ids: tuple[str, ...]
+    text: bytes
+
+    @property
+    def packed(self) -> bytes:
+        """The segment as bytes: a line of JSON, then the text."""
+        return b"%b\n%b" % (json.dumps((self.digest, self.ids)).encode(), self.text)
+
+
+def unpacked(packed: bytes) -> MessageSegment:
+    """Return the segment of these bytes. Raises `ValueError`."""
+    line, _, text = packed.partition(b"\n")
+    digest, ids = json.loads(line)
+    return MessageSegment(digest, tuple(ids), text)
+
+
+class FrozenState(NamedTuple):
+    """The part of a frozen prefix that the tail depends on.
+
+    `open` are the calls of the last answer that have no result.
+    """
+
+    last: int
+    rows: int
+    called: tuple[CallKey, ...]
+    tools: tuple[str, ...]
+    answer: tuple[CallKey, ...] | None
+    open: tuple[CallKey, ...]
+    joins: str
+    role: Role
+    rule: str
+    stop: str
+    positions: tuple[int, ...]
+
+
+class SessionSnapshot(NamedTuple):
+    """The state of a session at a position. `window` has only the rows and pairs of the tail.
+
+    `segments` are the digests of the written messages' segments, `rest` has the messages after them, `ids`
+    the ids of their calls. `rests_on` is the digest of what stands around them.
+    """
+
+    window: WindowSnapshot
+    frozen: FrozenState
+    rests_on: str
+    segments: tuple[str, ...]
+    rest: bytes
+    ids: tuple[tuple[str, int], ...]
+    memo: bool
+
+
+class CapturedSession(NamedTuple):
+    """A snapshot without its segments, and the messages and ids since those that are stored already."""
+
+    window: WindowSnapshot
+    frozen: FrozenState
+    surroundings: tuple[Preamble, tuple[Message, ...]]
+    first: int
+    messages: list[Any]
+    ids: list[tuple[str, int]]
+    memo: bool
+
+    @property
+    def _segmented(self) -> int:
+        return max(len(self.messages) - HELD, 0) // SEGMENT * SEGMENT
+
+    def segments(self) -> Iterator[MessageSegment]:
+        """Yield the new segments."""
+        for first in range(0, self._segmented, SEGMENT):
+            there = range(self.first + first, self.first + first + SEGMENT)
+            ids = tuple(id for id, at in self.ids if at in there)
+            text = _text(self.messages[first : first + SEGMENT])
+            yield MessageSegment(sha256(compact(ids).encode() + text).hexdigest()[:32], ids, text)
+
+    def snapshot(self, segments: Sequence[str]) -> SessionSnapshot:
+        """Return the snapshot, with the digests of all segments."""
+        rests_on, first = fingerprint(*self.surroundings), self.first + self._segmented
+        ids = tuple((id, at) for id, at in self.ids if at >= first)
+        rest = _text(self.messages[self._segmented :])
+        return SessionSnapshot(self.window, self.frozen, rests_on, tuple(segments), rest, ids, self.memo)
+
+
+def _text(messages: Sequence[Any]) -> bytes:
+    return compact(messages)[1:-1].encode()
+
+
+def captured(window: Window, writer: Writer, first: Sequence[Message], stored: int) -> CapturedSession | None:
+    """Return what a snapshot is made of, without the first `stored` segments; None if none can be made."""
+    # A summary counts the calls that it covers, and a cut needs the entries.
+    if not writer.may_resume or window.summaries or window.is_capped:
+        return None
+    begin = stored * SEGMENT
+    held = begin - writer.call_ids.earlier
+    frozen = _frozen_state(window)
+    # The places of the ids that were stored by another process are not known.
+    if held < 0 or begin < writer.call_ids.known_from or frozen is None:
+        return None
+    return CapturedSession(
+        _tail(window),
+        frozen,
+        (writer.preamble, tuple(first)),
+        begin,
+        writer.builder.messages[held:],
+        writer.call_ids.since(begin),
+        writer.memo,
+    )
+
+
+def _tail(window: Window) -> WindowSnapshot:
+    """Return the snapshot of a window with only the tail's rows and pairs."""
+    tail = window.rows[window.frozen.rows :]
+    return WindowSnapshot(
+        window.position,
+        window.state,
+        window.settings,
+        tuple(runs(row.entry.position for row in tail)),
+        tuple(window.pairing.waiting),
+        _pairs(window),
+        private=tuple(window.private),
+        own=window.memory,
+        scopes=tuple(window.scopes),
+    )
+
+
+def _pairs(window: Window) -> tuple[Pair, ...]:
+    """Return the pairs of the results behind the frozen prefix."""
+    newest = reversed(window.pairing.pairs.values())
+    return tuple(takewhile(lambda pair: pair.result > window.frozen.last, newest))[::-1]
+
+
+def _frozen_state(window: Window) -> FrozenState | None:
+    frozen, end = window.frozen, window.frozen.end
+    if end is None:
+        return None
+    # Only a call without a result, or with one in the tail, can get one there.
+    later = (*window.pairing.waiting, *(pair.call for pair in _pairs(window) if pair.call))
+    called = tuple(call.key for call in later if call.key in frozen.called)
+    answer = frozen.answer
+    return FrozenState(
+        frozen.last,
+        window.earlier + frozen.rows,
+        called,
+        tuple(frozen.tools),
+        None if answer is None else tuple(answer.results),
+        () if answer is None else tuple(key for key, result in answer.results.items() if result is None),
+        "" if answer is None else answer.said.joins,
+        end.role,
+        end.rule,
+        end.stop,
+        end.positions,
+    )
+
+
+def fingerprint(preamble: Preamble, first: Sequence[Message]) -> str:
+    """Return the digest of what stands around the conversation."""
+    told = preamble._replace(counter=preamble.counter.id, stubs=sorted(preamble.stubs))  # type: ignore[arg-type]
+    return sha256(repr((told, tuple(first))).encode(errors="surrogatepass")).hexdigest()
+
+
+class ResumableSession(NamedTuple):
+    """A snapshot with its segments, to go on from."""
+
+    snapshot: SessionSnapshot
+    segments: tuple[MessageSegment, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """True if these are the snapshot's segments."""
+        return self.snapshot.segments == tuple(each.digest for each in self.segments)
+
+    def window(self, made: Window, whole: Callable[[int], Window]) -> Window:
+        """Have a window that was made of the tail go on from the frozen prefix."""
+        told, frozen = self.snapshot.frozen, FrozenPrefix()
+        frozen.last, frozen.called = told.last, set(told.called)
+        frozen.tools = dict.fromkeys(told.tools)
+        frozen.end = Message(told.role, (), told.positions, told.rule, stop=told.stop)
+        if told.answer is not None:
+            said = frozen.end._replace(role="assistant", calls=told.answer, joins=told.joins)
+            frozen.answer = ToolGroup(said)
+            frozen.answer.results.update({key: said for key in told.answer if key not in told.open})
+        made.frozen, made.whole, made.earlier = frozen, whole, told.rows
+        return made
+
+    def resume(self, writer: Writer) -> None:
+        """Have a new writer go on after what was written."""
+        told = self.snapshot
+        writer.resume(
+            EarlierMessages([each.text for each in self.segments]) if self.segments else None,
+            json.loads(b"[%b]" % told.rest),
+            told.memo,
+        )
+        earlier = chain.from_iterable(each.ids for each in self.segments)
+        writer.call_ids.resume(earlier, len(self.segments) * SEGMENT, told.ids)

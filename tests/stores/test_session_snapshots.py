@@ -1,0 +1,243 @@
+"""A new process goes on from the snapshot of a session, and sends what the whole log gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import stenolog
+from stenolog import (
+    AgentCard,
+    AssistantMessage,
+    Conversation,
+    Entry,
+    Log,
+    ModeSwitch,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from stenolog.adapters.conversation.queries import folds
+from stenolog.adapters.conversation.queries.requests.window_cache import windows_of
+from stenolog.adapters.store.reading import reader
+from stenolog.events import PositionRange
+from stenolog.projections.requests import build
+from stenolog.projections.requests.incremental import snapshot
+
+TURNS = 40
+
+
+@pytest.fixture(autouse=True)
+def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "SEGMENT", 16)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the path of a log whose process asked for a request after each turn, and closed it."""
+    found = tmp_path / "log.db"
+    with stenolog.open(found, synchronous="normal") as log:
+        conversation = log["talk"]
+        conversation.append(ModeSwitch(cards={"coder": AgentCard(model="gpt-5.2")}, joins=["coder"]))
+        for number in range(TURNS):
+            turn(conversation, number)
+            conversation.request("coder")
+    return found
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list of the positions of the entries that are read."""
+    found: list[int] = []
+    whole = reader.entries
+
+    def watched(*asked: object) -> Iterator[Entry]:
+        for entry in whole(*asked):  # type: ignore[arg-type]
+            found.append(entry.position)
+            yield entry
+
+    monkeypatch.setattr(reader, "entries", watched)
+    return found
+
+
+def turn(conversation: Conversation, number: int) -> None:
+    call = ToolCall(id=f"c{number % 7}", name="look", arguments="{}")
+    conversation.append(UserMessage(text=f"Question {number}"))
+    conversation.append(AssistantMessage(agent="coder", tool_calls=[call]))
+    conversation.append(ToolResult(call_id=call.id, text=f"Found {number}"))
+    conversation.append(AssistantMessage(agent="coder", text=f"Answer {number}"))
+
+
+def assert_whole(conversation: Conversation) -> None:
+    """Compare the request with that of all entries, first as bytes."""
+    request, whole = conversation.request("coder"), build([*conversation.entries()], "coder")
+    assert request.bytes == whole.bytes
+    assert request == whole
+    assert request.receipt == whole.receipt
+
+
+def test_a_new_process_reads_only_the_tail_of_a_whole_history(path: Path, read: list[int]) -> None:
+    with stenolog.open(path) as log:
+        log["talk"].append(UserMessage(text="And now?"))
+        text = log["talk"].request("coder").bytes
+
+        assert len(read) < 50
+        assert text == build([*log["talk"].entries()], "coder").bytes
+        assert b"Question 0" in text
+
+
+def test_what_it_goes_on_with_is_what_the_whole_log_gives(path: Path) -> None:
+    for number in range(TURNS, TURNS + 20):
+        with stenolog.open(path, synchronous="normal") as log:
+            assert_whole(log["talk"])
+            turn(log["talk"], number)
+            assert_whole(log["talk"])
+
+
+def test_a_request_is_explained_from_the_log_when_it_is_asked(path: Path, read: list[int]) -> None:
+    with stenolog.open(path) as log:
+        request = log["talk"].request("coder")
+        log["talk"].append(UserMessage(text="Later"))
+        seen = len(read)
+
+        assert {at for part in request.parts for at in part.positions} >= {2, TURNS * 4}
+        assert len(read) > seen
+
+
+def hide(conversation: Conversation) -> None:
+    at = conversation.position
+    conversation.append(ModeSwitch(hides=[PositionRange(first=2, last=5)]), expected=at)
+
+
+def other_card(conversation: Conversation) -> None:
+    card = AgentCard(model="gpt-5.2", persona="Be brief.")
+    conversation.append(ModeSwitch(cards={"coder": card}), expected=conversation.position)
+
+
+def summarise(conversation: Conversation) -> None:
+    covers = [PositionRange(first=2, last=9)]
+    conversation.append(AssistantMessage(agent="coder", purpose="summary", covers=covers, text="In short."))
+
+
+def orphan(conversation: Conversation) -> None:
+    conversation.append(ToolResult(call_id="c1", text="Once more"))
+
+
+def edit(conversation: Conversation) -> None:
+    conversation.append(UserMessage(text="Better so", replaces=2))
+
+
+@pytest.mark.parametrize("change", [hide, other_card, summarise, orphan, edit])
+def test_a_change_of_what_was_written_is_in_the_next_request(
+    path: Path, change: Callable[[Conversation], object]
+) -> None:
+    with stenolog.open(path) as log:
+        log["talk"].request("coder")
+        change(log["talk"])
+        assert_whole(log["talk"])
+    with stenolog.open(path) as log:
+        assert_whole(log["talk"])
+        turn(log["talk"], TURNS)
+        assert_whole(log["talk"])
+
+
+@pytest.mark.parametrize("after", [TURNS * 4 + 1, 30])
+def test_a_fork_goes_on_from_its_parents_snapshot_if_that_is_before_it(path: Path, after: int) -> None:
+    with stenolog.open(path) as log:
+        log["talk"].fork(after=after, name="fork")
+    for number in range(12):
+        with stenolog.open(path, synchronous="normal") as log:
+            turn(log["fork"], number)
+            assert_whole(log["fork"])
+            assert_whole(log["talk"])
+
+
+def beside(path: Path) -> bytes:
+    return b"".join(each.read_bytes() for each in path.parent.glob(f"{path.name}-checkpoints*"))
+
+
+def words(log: Log) -> list[str]:
+    key = log["talk"].key or 0
+    return [name for name in log.checkpoints.names(key) if "session" in name or "segment" in name]
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_erased_words_are_in_no_snapshot(path: Path, is_deleted: bool) -> None:
+    with stenolog.open(path) as log:
+        assert words(log)
+        log["talk"].request("coder")
+        if is_deleted:
+            log["talk"].delete()
+        else:
+            log["talk"].erase(2, reason="asked")
+            assert not words(log)
+            assert b"Question 0" not in log["talk"].request("coder").bytes
+    with stenolog.open(path) as log:
+        if not is_deleted:
+            assert_whole(log["talk"])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE checkpoints SET state = zeroblob(40) WHERE fold LIKE 'segment 1 %'",
+        "DELETE FROM checkpoints WHERE fold LIKE 'segment 1 %'",
+        "UPDATE checkpoints SET digest = zeroblob(32) WHERE fold LIKE 'session %'",
+        "UPDATE checkpoints SET version = 'another' WHERE fold LIKE 'session %'",
+        "UPDATE checkpoints SET version = 'another' WHERE fold LIKE 'segment 0 %'",
+    ],
+)
+def test_a_snapshot_that_is_damaged_foreign_or_of_another_release_is_not_used(
+    path: Path, damage: str, read: list[int]
+) -> None:
+    with stenolog.open(path) as log:
+        assert log.checkpoints.work(lambda connection: connection.execute(damage).rowcount)
+        assert_whole(log["talk"])
+        assert 2 in read
+    with stenolog.open(path) as log:
+        read.clear()
+        log["talk"].request("coder")
+        assert 2 not in read
+
+
+def test_two_processes_store_the_same_segments(path: Path, read: list[int]) -> None:
+    with stenolog.open(path) as one, stenolog.open(path) as other:
+        for number in range(TURNS, TURNS + 30):
+            turn((one, other)[number % 2]["talk"], number)
+            assert_whole(one["talk"])
+            assert_whole(other["talk"])
+    with stenolog.open(path) as log:
+        read.clear()
+        log["talk"].request("coder")
+        assert 2 not in read
+        assert_whole(log["talk"])
+
+
+def test_a_second_api_and_a_second_lane_have_snapshots_of_their_own(path: Path, read: list[int]) -> None:
+    asked = [("coder", "anthropic"), ("coder", "openai-chat"), ("reviewer", "openai-chat")]
+    with stenolog.open(path) as log:
+        log["talk"].join("reviewer", model="m")
+        first = {each: log["talk"].request(each[0], api=each[1]) for each in asked}
+        assert [request.parts for request in first.values()]
+    with stenolog.open(path) as log:
+        for agent, api in asked:
+            windows_of(log).clear()
+            read.clear()
+            request = log["talk"].request(agent, api=api)
+            assert 2 not in read, api
+            assert request == first[agent, api]
+
+
+def test_snapshots_take_less_room_than_the_log_however_often_they_are_written(path: Path) -> None:
+    with stenolog.open(path) as log:
+        for number in range(TURNS, TURNS * 4):
+            turn(log["talk"], number)
+            log["talk"].request("coder")
+            windows_of(log).settle()
+        key, version = log["talk"].key or 0, folds.rules_version()
+        names = [name for name in log.checkpoints.names(key) if name.startswith("segment")]
+        stored = [run.changes[0][1] for name in names for run in log.checkpoints.runs(key, name, version)]
+        text = log["talk"].request("coder").bytes
+    assert len(text) * 0.8 < sum(map(len, stored)) < len(text) * 1.2
