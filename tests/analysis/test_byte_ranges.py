@@ -19,7 +19,6 @@ from tests.requests.corpus import BUNDLED, TRANSCRIPTS, conversations, files
 from tests.requests.histories import BLOBS, history
 from tests.requests.sessions import session_log
 
-NIGHTLY = pytest.mark.nightly
 APIS = ("openai-chat", "openai-responses", "anthropic", "gemini", "plain")
 ADDED = Transport("POST", "/x", {"stream": True})
 STYLES = (ADDED, ADDED._replace(style="spaced"), ADDED._replace(remove=("model",)))

@@ -1,4 +1,4 @@
-"""An answer in the place of an earlier one: it moves no lane but one that waits for its calls."""
+"""An answer that replaces an earlier one changes no lane but one that waits for that one's calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FAILED = LlmError(agent="coder", category="timeout")
     [[], [ASKED], [ASKED, CALLED], [ASKED, FAILED], [ModeSwitch(leaves=["coder"])]],
     ids=["at rest", "asked since", "at work", "failed", "gone"],
 )
-def test_it_moves_no_lane_and_asks_nobody(since: list[Event]) -> None:
+def test_a_replacement_of_an_older_answer_changes_no_lane_and_asks_no_agent(since: list[Event]) -> None:
     before = fold(entries(JOINED, ASKED, ANSWERED, *since))
     after = fold(entries(JOINED, ASKED, ANSWERED, *since, ANEW))
 
@@ -35,7 +35,7 @@ def test_it_moves_no_lane_and_asks_nobody(since: list[Event]) -> None:
     assert after == before._replace(position=before.position + 1)
 
 
-def test_in_the_place_of_the_calls_that_its_lane_waits_for_its_own_are_waited_for() -> None:
+def test_if_a_replaced_answer_has_open_calls_its_lane_waits_for_the_calls_of_the_replacement() -> None:
     anew = AssistantMessage(agent="coder", tool_calls=[CAT], to=["tester"], replaces=3)
     state = fold(entries(JOINED, ASKED, CALLED, anew))
     lane = state.lane("coder")
@@ -47,13 +47,13 @@ def test_in_the_place_of_the_calls_that_its_lane_waits_for_its_own_are_waited_fo
 
 
 @pytest.mark.parametrize(("since", "status"), [([], "idle"), ([ASKED], "awaiting_llm")])
-def test_in_the_place_of_calls_words_let_the_lane_rest_but_for_what_came_since(
+def test_a_lane_whose_open_calls_are_replaced_by_words_is_idle_unless_it_was_asked_since(
     since: list[Event], status: str
 ) -> None:
     assert fold(entries(JOINED, ASKED, CALLED, *since, ANEW)).lane("coder").status == status
 
 
-def test_who_has_the_turn_keeps_it() -> None:
+def test_a_replacement_leaves_the_turn_where_it_is() -> None:
     turns = ModeSwitch(joins=["coder", "tester"], turns=RoundRobin())
     good = AssistantMessage(agent="tester", text="Good")
     state = fold(entries(turns, UserMessage(text="Go"), ANSWERED, good, ANEW))
@@ -62,7 +62,7 @@ def test_who_has_the_turn_keeps_it() -> None:
     assert state.lane("coder").status == "awaiting_llm"
 
 
-def test_it_is_no_step_of_its_lane() -> None:
+def test_a_replacement_does_not_count_as_a_step() -> None:
     accounts = UsageByLane()
     for entry in entries(JOINED, ASKED, CALLED, ANEW):
         accounts = track_usage(accounts, entry)
@@ -73,7 +73,7 @@ def test_it_is_no_step_of_its_lane() -> None:
 
 
 @given(histories())
-def test_whatever_a_log_holds_an_older_answer_made_anew_changes_no_lane(events: list[Event]) -> None:
+def test_in_any_log_the_replacement_of_an_older_answer_changes_no_lane(events: list[Event]) -> None:
     log = entries(*events)
     state = fold(log)
     for lane in state.lanes.values():

@@ -54,7 +54,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     return virtual_time.run(main, PATIENCE_SECONDS)
 
 
-async def worked(team: Team, conversation: Conversation, *said: Any, **options: Any) -> list[Entry]:
+async def run_team(team: Team, conversation: Conversation, *said: Any, **options: Any) -> list[Entry]:
     """Run a team to its end, and give the entries that it told of."""
     return [
         happened.entry
@@ -63,7 +63,7 @@ async def worked(team: Team, conversation: Conversation, *said: Any, **options: 
     ]
 
 
-async def heard(team: Team, conversation: Conversation, *said: Any, **options: Any) -> list[StreamDelta]:
+async def streamed(team: Team, conversation: Conversation, *said: Any, **options: Any) -> list[StreamDelta]:
     """Run a team to its end, and give what streamed."""
     return [
         happened
@@ -77,7 +77,7 @@ def call(name: str, id: str = "c1", arguments: str = "{}") -> ToolCall:
     return ToolCall(id=id, name=name, arguments=arguments)
 
 
-def told(conversation: Conversation) -> list[tuple[str, str]]:
+def outline(conversation: Conversation) -> list[tuple[str, str]]:
     """Return the kinds and texts of the conversation, without the opening."""
     return [
         (entry.event.kind, getattr(entry.event, "text", "") or getattr(entry.event, "message", ""))

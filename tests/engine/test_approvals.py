@@ -16,7 +16,7 @@ from stenolog.importers import export_jsonl, import_file
 from stenolog.maintenance import salvage
 from stenolog.models import Scripted
 from stenolog.tools import tool
-from tests.engine.given import answers, call, opened, results, run, worked
+from tests.engine.given import answers, call, opened, results, run, run_team
 
 REFUSED = "The user refused this call; it was not run."
 
@@ -64,8 +64,8 @@ def test_words_to_an_agent_whose_call_waits_refuse_it_and_are_answered(tmp_path:
     ran = list[int]()
     team = shop(sale(3), "One, then.", ran=ran, turns=turns)
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(team, conversation, "Sell."))
-        run(worked(team, conversation, "No, that is too many."))
+        run(run_team(team, conversation, "Sell."))
+        run(run_team(team, conversation, "No, that is too many."))
         texts = [getattr(entry.event, "text", "") for entry in conversation.entries()][-3:]
         status = conversation.state().lane("coder").status
 
@@ -77,8 +77,8 @@ def test_words_to_an_agent_whose_call_waits_refuse_it_and_are_answered(tmp_path:
 def test_words_that_cancel_close_the_call_that_waits_once(tmp_path: Path) -> None:
     team = shop(sale(3), "Fine.")
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(team, conversation, "Sell."))
-        run(worked(team, conversation, "Stop that.", on_input="cancel", id="m2"))
+        run(run_team(team, conversation, "Sell."))
+        run(run_team(team, conversation, "Stop that.", on_input="cancel", id="m2"))
 
         assert [result.text for result in results(conversation)] == [
             "Cancelled by the user before a result was there."
@@ -100,8 +100,8 @@ def test_words_that_no_person_says_to_the_agent_leave_its_call_open(
 ) -> None:
     team = Team([*shop(sale(3)).agents.values(), Agent("other", llm=Scripted("Yes?", endless=True))])
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(team, conversation, "Sell.", to="coder"))
-        run(worked(team, conversation, said))
+        run(run_team(team, conversation, "Sell.", to="coder"))
+        run(run_team(team, conversation, said))
 
         assert results(conversation) == []
         assert conversation.state().lane("coder").status == "awaiting_approval"
@@ -134,13 +134,13 @@ def test_an_approved_call_does_not_wait_for_its_siblings(tmp_path: Path) -> None
     ran = list[int]()
     team = shop([sale(1, "a"), sale(2, "b"), call("look", "c")], "Done.", ran=ran)
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(team, conversation, "Sell."))
+        run(run_team(team, conversation, "Sell."))
         assert ran == [0]
         run(team.approve(conversation, first_call(conversation)))
-        run(worked(team, conversation))
+        run(run_team(team, conversation))
         assert (ran, conversation.state().lane("coder").status) == ([0, 1], "awaiting_approval")
         run(team.reject(conversation, first_call(conversation)))
-        run(worked(team, conversation))
+        run(run_team(team, conversation))
 
         assert (ran, conversation.state().lane("coder").status) == ([0, 1], "idle")
         assert {result.call_id: result.text for result in results(conversation)} == {
@@ -154,10 +154,10 @@ def test_an_approval_may_give_other_arguments_and_the_agent_is_told_what_ran(tmp
     ran = list[int]()
     team = shop(sale(100), "Done.", ran=ran)
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(team, conversation, "Sell."))
+        run(run_team(team, conversation, "Sell."))
         run(team.approve(conversation, first_call(conversation), {"n": 2}))
     with opened(tmp_path / "t.db") as conversation:  # after a restart, too
-        run(worked(team, conversation))
+        run(run_team(team, conversation))
         [result] = results(conversation)
         made = answers(conversation)[0].tool_calls[0]
 
@@ -172,10 +172,10 @@ def test_arguments_that_do_not_fit_the_schema_approve_nothing(tmp_path: Path, gi
     ran = list[int]()
     team = shop(sale(100), ran=ran)
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(team, conversation, "Sell."))
+        run(run_team(team, conversation, "Sell."))
         with pytest.raises(InvalidEventError):
             run(team.approve(conversation, first_call(conversation), given))
-        run(worked(team, conversation))
+        run(run_team(team, conversation))
 
     assert ran == []
 
@@ -183,7 +183,7 @@ def test_arguments_that_do_not_fit_the_schema_approve_nothing(tmp_path: Path, gi
 def test_a_later_approval_does_not_change_the_arguments_of_a_call_that_may_have_run(tmp_path: Path) -> None:
     team = shop([sale(1, "a"), sale(2, "b")])
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(team, conversation, "Sell."))
+        run(run_team(team, conversation, "Sell."))
         ref = first_call(conversation)
         run(team.approve(conversation, ref))
         later = Control(action="approve", call=ref, arguments='{"n": 99}')
@@ -195,7 +195,7 @@ def test_a_later_approval_does_not_change_the_arguments_of_a_call_that_may_have_
 def test_arguments_are_for_an_approval_alone(tmp_path: Path) -> None:
     team = shop(sale(1))
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(team, conversation, "Sell."))
+        run(run_team(team, conversation, "Sell."))
         ref = first_call(conversation)
         for control in (
             Control(action="refuse", call=ref, arguments="{}"),
@@ -233,11 +233,11 @@ def test_an_imported_call_runs_where_it_is_approved_here_alone(
         salvage(tmp_path / "ours.db", tmp_path / "salvaged.db")
     with stenolog.open(tmp_path / ("salvaged.db" if marks == "salvaged" else "ours.db")) as log:
         conversation, team = log["demo"], shop("Well.", "Well.", ran=ran)
-        run(worked(team, conversation))
+        run(run_team(team, conversation))
         assert ran == []
         for waits in run(team.pending_approvals(conversation)):
             run(team.approve(conversation, waits.call))
-        run(worked(team, conversation))
+        run(run_team(team, conversation))
 
     assert ran == ([2] if approval else [])
 
@@ -247,13 +247,13 @@ def test_an_approval_that_came_with_a_file_lets_nothing_run(tmp_path: Path) -> N
     path = tmp_path / "demo.jsonl"
     with stenolog.open(tmp_path / "ours.db") as log, stenolog.open(tmp_path / "theirs.db") as theirs:
         conversation, team = log["demo"], shop(sale(1), "Well.", ran=ran)
-        run(worked(team, conversation, "Sell."))
+        run(run_team(team, conversation, "Sell."))
         exported(conversation, path)
         import_file(theirs, path)
         theirs["demo"].submit(UserMessage(control=Control(action="approve", call=first_call(conversation))))
         exported(theirs["demo"], path)
         import_file(log, path)
-        run(worked(team, conversation))
+        run(run_team(team, conversation))
 
     assert ran == []
 
@@ -272,11 +272,11 @@ def test_a_call_that_came_with_a_file_is_waved_through_by_no_policy(tmp_path: Pa
     with stenolog.open(tmp_path / "ours.db") as log:
         import_file(log, tmp_path / "gift.jsonl")
         conversation, team = log["demo"], shop("Well.", ran=ran)
-        run(worked(team, conversation))
+        run(run_team(team, conversation))
         assert ran == []
         (waits,) = run(team.pending_approvals(conversation))
         run(team.approve(conversation, waits.call))
-        run(worked(team, conversation))
+        run(run_team(team, conversation))
 
     assert ran == [0]
 

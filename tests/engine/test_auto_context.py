@@ -16,7 +16,7 @@ from stenolog.errors import CallerError, ModelError
 from stenolog.events import Usage
 from stenolog.models import ModelRequest, ModelResponse, Scripted
 from stenolog.tools import remember
-from tests.engine.given import errors, opened, run, worked
+from tests.engine.given import errors, opened, run, run_team
 
 
 def scribe(*turns: Any) -> Agent:
@@ -29,7 +29,7 @@ def coder(**options: Any) -> Agent:
 
 def talk(conversation: Conversation, team: Team, number: int) -> None:
     for n in range(number):
-        run(worked(team, conversation, f"Question {n}"))
+        run(run_team(team, conversation, f"Question {n}"))
 
 
 def kept(conversation: Conversation, purpose: str) -> list[AssistantMessage]:
@@ -94,7 +94,7 @@ def test_between_two_steps_of_one_run_the_older_steps_are_summarised(tmp_path: P
         "coder", Scripted(*steps, "Done."), tools=[look], summary=AutoSummary(by=scribe(), over=300, keep=2)
     )
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(Team([agent]), conversation, "Look eight times"))
+        run(run_team(Team([agent]), conversation, "Look eight times"))
 
         made = [e.position for e in conversation.entries() if getattr(e.event, "purpose", "") == "summary"]
         assert 0 < min(made, default=0) < conversation.position - 4
@@ -129,7 +129,7 @@ def test_remember_keeps_a_fact_for_the_agent_that_calls_it_once(tmp_path: Path) 
     call = ToolCall(id="c1", name="remember", arguments='{"fact": "The oven is broken."}')
     agent = Agent("coder", Scripted(call, "Noted."), tools=[remember], policy=MemoriesAndRecent(1))
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(Team([agent]), conversation, "The oven is broken."))
+        run(run_team(Team([agent]), conversation, "The oven is broken."))
         talk(conversation, Team([coder(policy=MemoriesAndRecent(1))]), 3)
 
         assert [m.text for m in kept(conversation, "memory")] == ["The oven is broken."]
@@ -204,7 +204,7 @@ def test_a_few_long_messages_are_summarised_as_far_as_a_budget_cuts_them(tmp_pat
     agent = coder(policy=Budget(tokens=2_000), summary=AutoSummary(by=scribe()))
     with opened(tmp_path / "t.db") as conversation:
         for n in range(4):
-            run(worked(Team([agent]), conversation, f"Question {n} {'lorem ipsum ' * 250}"))
+            run(run_team(Team([agent]), conversation, f"Question {n} {'lorem ipsum ' * 250}"))
 
         views = [answer.receipt.view for answer in kept(conversation, "answer") if answer.receipt]
         requests = [conversation.request("coder", view) for view in views]
@@ -236,7 +236,7 @@ def test_what_a_summary_costs_counts_against_the_agents_budget(tmp_path: Path) -
         "coder", Scripted(*steps, "Done."), tools=[look], summary=summary, limits=Limits(max_tokens=1_500)
     )
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(Team([agent]), conversation, "Look eight times"))
+        run(run_team(Team([agent]), conversation, "Look eight times"))
 
         own = sum(made.usage.input + made.usage.output for made in kept(conversation, "answer") if made.usage)
         spent = own + 1_000 * len(kept(conversation, "summary"))
@@ -265,7 +265,7 @@ def test_a_teams_summary_is_that_of_workers_with_a_conversation_of_their_own(
     lead = Agent("lead", Scripted(asks, "Done.", endless=True), tools=[AgentTool(reader, context=context)])
     team = Team([lead, scribe()], summary=AutoSummary(by=by, over=300, keep=2), join=False)
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(team, conversation, "Have it read", to="lead"))
+        run(run_team(team, conversation, "Have it read", to="lead"))
 
         names = [name for name in conversation.log if name.startswith("reader~")]
         summaries = [made for name in names for made in kept(conversation.log[name], "summary")]

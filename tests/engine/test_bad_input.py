@@ -17,7 +17,7 @@ from stenolog.domain.errors import ModelError
 from stenolog.engine import Agent, StreamDelta
 from stenolog.models import Model, ModelRequest, ModelResponse, ResponseDelta, Scripted
 from stenolog.tools import tool
-from tests.engine.given import Clock, call, heard, opened, run, worked
+from tests.engine.given import Clock, call, opened, run, run_team, streamed
 from tests.requests.judging import HERE, MODELS, faults
 
 HALF = "\ud83d"
@@ -79,10 +79,10 @@ def answered(path: Path, model: Model) -> list[Event]:
     agent = Agent("coder", llm=model, tools=[note])
     team = Team([agent], world=clock.world)
     with opened(path / "t.db" if path.is_dir() else path, clock) as conversation:
-        run(worked(team, conversation, "Go"))
+        run(run_team(team, conversation, "Go"))
         assert conversation.state().lane("coder").status in ("idle", "failed")
         made = events(conversation)
-        run(worked(Team([Agent("coder", llm=Scripted("Here I am."))]), conversation, "Are you there?"))
+        run(run_team(Team([Agent("coder", llm=Scripted("Here I am."))]), conversation, "Are you there?"))
         assert conversation.state().lane("coder").status == "idle"
         assert texts(events(conversation))[-1] == "Here I am."
     return made
@@ -168,7 +168,7 @@ class TestCalls:
 
         with opened(tmp_path / "t.db") as conversation:
             agent = Agent("coder", llm=Scripted(call("note"), "Done."), tools=[halved])
-            run(worked(Team([agent]), conversation, "Go"))
+            run(run_team(Team([agent]), conversation, "Go"))
             made = events(conversation)
 
         assert len(results(made)) == 1
@@ -258,7 +258,7 @@ class TestStreams:
             ResponseDelta(7, "text", ""), ResponseDelta(7, "text", "a"), ModelResponse((TextPart(text="a"),))
         )
         with opened(tmp_path / "t.db") as conversation:
-            told = run(heard(Team([Agent("coder", llm=model)]), conversation, "Go"))
+            told = run(streamed(Team([Agent("coder", llm=model)]), conversation, "Go"))
 
         assert told == [StreamDelta("coder", 2, "", part=7), StreamDelta("coder", 2, "a", part=7)]
 
@@ -329,7 +329,7 @@ class TestCards:
         self, llm: Model | None, tmp_path: Path
     ) -> None:
         with opened(tmp_path / "t.db") as conversation:
-            run(worked(Team([Agent("coder", llm=llm)]), conversation, "Go"))
+            run(run_team(Team([Agent("coder", llm=llm)]), conversation, "Go"))
             made = [entry.event for entry in conversation.entries()][-1]
             status = conversation.state().lane("coder").status
 
@@ -339,7 +339,7 @@ class TestCards:
 
     def test_another_lane_works_on_beside_it(self, tmp_path: Path) -> None:
         with opened(tmp_path / "t.db") as conversation:
-            run(worked(Team([Agent("mute"), Agent("coder", llm=Scripted("Hello."))]), conversation, "Go"))
+            run(run_team(Team([Agent("mute"), Agent("coder", llm=Scripted("Hello."))]), conversation, "Go"))
 
             assert texts([entry.event for entry in conversation.entries()]) == ["Hello."]
             assert conversation.state().lane("coder").status == "idle"

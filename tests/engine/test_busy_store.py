@@ -17,7 +17,7 @@ from stenolog.engine import Agent, EntryAppended, RetryPolicy
 from stenolog.errors import ModelError, StoreTimeoutError
 from stenolog.models import ModelRequest, Scripted
 from stenolog.tools import tool
-from tests.engine.given import Clock, answers, call, results, run, worked
+from tests.engine.given import Clock, answers, call, results, run, run_team
 from tests.postgres import in_schemas
 
 
@@ -58,7 +58,7 @@ async def busy_past_its_deadline(log: stenolog.Log) -> None:
 def test_the_result_of_a_tool_is_written_once_a_busy_store_is_free_again(tmp_path: Path) -> None:
     async def main(log: stenolog.Log) -> None:
         busy = [asyncio.Event(), asyncio.Event()]
-        working = asyncio.create_task(worked(payer(paid, busy), log["demo"], "Pay."))
+        working = asyncio.create_task(run_team(payer(paid, busy), log["demo"], "Pay."))
         await busy[0].wait()
         with kept_busy(tmp_path / "t.db"):
             busy[1].set()
@@ -79,7 +79,7 @@ def test_the_result_of_a_tool_is_written_though_its_run_is_stopped_while_the_sto
 ) -> None:
     async def main(log: stenolog.Log) -> None:
         busy = [asyncio.Event(), asyncio.Event()]
-        working = asyncio.create_task(worked(payer(paid, busy), log["demo"], "Pay."))
+        working = asyncio.create_task(run_team(payer(paid, busy), log["demo"], "Pay."))
         await busy[0].wait()
         with kept_busy(tmp_path / "t.db"):
             busy[1].set()
@@ -100,7 +100,7 @@ def test_the_next_run_of_the_process_writes_a_result_that_could_not_be_written_b
 ) -> None:
     async def main(log: stenolog.Log) -> None:
         busy = [asyncio.Event(), asyncio.Event()]
-        working = asyncio.create_task(worked(payer(paid, busy), log["demo"], "Pay."))
+        working = asyncio.create_task(run_team(payer(paid, busy), log["demo"], "Pay."))
         await busy[0].wait()
         with kept_busy(tmp_path / "t.db"):
             busy[1].set()
@@ -114,7 +114,7 @@ def test_the_next_run_of_the_process_writes_a_result_that_could_not_be_written_b
         run(main(log))
         assert results(log["demo"]) == []
         again = Team([Agent("coder", llm=Scripted("Done."))])
-        run(worked(again, log["demo"]))
+        run(run_team(again, log["demo"]))
 
         assert ([result.text for result in results(log["demo"])], paid) == (["PAID"], [1])
 
@@ -143,7 +143,7 @@ def test_a_retry_of_a_host_whose_clock_is_ahead_waits_as_long_as_was_meant(
     with stenolog.open(tmp_path / "t.db", clock=there) as log:
         run(until_it_fails(log["demo"]))
     with stenolog.open(tmp_path / "t.db", clock=here) as log:
-        run(worked(team, log["demo"]))
+        run(run_team(team, log["demo"]))
         said = answers(log["demo"])[-1].text
 
     assert said == "answer"
@@ -159,7 +159,7 @@ def test_a_log_that_says_to_wait_for_years_is_waited_for_no_longer_than_retries_
     with stenolog.open(tmp_path / "t.db", clock=clock) as log:
         log["demo"].append(stenolog.UserMessage(text="hi", to=["coder"]))
         log["demo"].append(LlmError(agent="coder", category="overloaded", attempt=1, retry_at=never))
-        run(worked(team, log["demo"]))
+        run(run_team(team, log["demo"]))
 
         assert answers(log["demo"])[-1].text == "answer"
     assert max(clock.slept) <= 30.0  # a breaker's rest, which is longer than these retries

@@ -38,7 +38,7 @@ from stenolog.models import ModelRequest, Scripted
 from stenolog.projections.requests import lanes
 from stenolog.projections.views.context import context, middle
 from stenolog.testing import entries
-from tests.engine.given import opened, run, worked
+from tests.engine.given import opened, run, run_team
 from tests.requests.histories import history
 from tests.strategies import decided
 
@@ -218,7 +218,7 @@ def test_the_summary_stands_in_the_place_of_the_middle_and_names_its_fork(
     with opened(tmp_path / "t.db") as conversation:
         conversation.extend([ModeSwitch(joins=["coder"], cards={"coder": coder.card([])}), *rounds(3)])
         made = run(compact(conversation, "coder", Agent("brief", llm=summariser), over=over, keep=3))
-        run(worked(Team([coder]), conversation, "And now?"))
+        run(run_team(Team([coder]), conversation, "And now?"))
         fork, *_ = (name for name in conversation.log if name != "demo")
         shown = json.dumps(conversation.request("coder").body)
 

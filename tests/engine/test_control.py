@@ -15,7 +15,7 @@ from stenolog.errors import IllegalCommandError
 from stenolog.events import CallRef
 from stenolog.models import Scripted
 from stenolog.tools import tool
-from tests.engine.given import Clock, call, opened, run, told, worked
+from tests.engine.given import Clock, call, opened, outline, run, run_team
 
 
 async def until(team: Team, conversation: Conversation, kind: type, then: Any, *said: Any) -> None:
@@ -59,7 +59,7 @@ def test_a_tool_that_is_cancelled_is_stopped_and_its_call_closed(tmp_path: Path)
         return "done"
 
     async def main() -> None:
-        working = asyncio.create_task(worked(team, conversation, "Go"))
+        working = asyncio.create_task(run_team(team, conversation, "Go"))
         await begun.wait()
         await team.cancel(conversation)
         await working
@@ -99,17 +99,20 @@ def test_a_call_waits_for_approval_over_a_restart_and_runs_when_it_is_given(tmp_
         return Team([Agent("coder", llm=Scripted(*turns), tools=[ship])])
 
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(team([call("ship", arguments='{"to": "live"}')]), conversation, "Ship"))
+        run(run_team(team([call("ship", arguments='{"to": "live"}')]), conversation, "Ship"))
         assert shipped == []
         assert conversation.state().lane("coder").status == "awaiting_approval"
     with opened(tmp_path / "t.db") as conversation:
         (_, waiting) = conversation.state().open_calls()[0]
         again = team("Shipped.")
         run(again.approve(conversation, CallRef(entry=waiting.entry, index=waiting.nth)))
-        run(worked(again, conversation))
+        run(run_team(again, conversation))
 
         assert shipped == ["live"]
-        assert told(conversation)[-2:] == [("tool_result", "shipped"), ("assistant_message", "Shipped.")]
+        assert outline(conversation)[-2:] == [
+            ("tool_result", "shipped"),
+            ("assistant_message", "Shipped."),
+        ]
 
 
 def test_a_refused_call_is_not_run_and_its_agent_is_told(tmp_path: Path) -> None:
@@ -120,12 +123,15 @@ def test_a_refused_call_is_not_run_and_its_agent_is_told(tmp_path: Path) -> None
 
     team = Team([Agent("coder", llm=Scripted([call("ship")], "As you wish."), tools=[ship])])
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(team, conversation, "Ship"))
+        run(run_team(team, conversation, "Ship"))
         (_, waiting) = conversation.state().open_calls()[0]
         run(team.reject(conversation, CallRef(entry=waiting.entry, index=waiting.nth)))
-        run(worked(team, conversation))
+        run(run_team(team, conversation))
 
-        assert [kind for kind, _ in told(conversation)][-2:] == ["tool_result", "assistant_message"]
+        assert [kind for kind, _ in outline(conversation)][-2:] == [
+            "tool_result",
+            "assistant_message",
+        ]
 
 
 def test_a_policy_may_wave_a_call_through_and_the_log_says_that_it_did(tmp_path: Path) -> None:
@@ -139,7 +145,7 @@ def test_a_policy_may_wave_a_call_through_and_the_log_says_that_it_did(tmp_path:
 
     model = Scripted([call("read", arguments='{"path": "a"}')], [call("read", "c2", '{"path": "/etc/x"}')])
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(Team([Agent("coder", llm=model, tools=[read])]), conversation, "Read"))
+        run(run_team(Team([Agent("coder", llm=model, tools=[read])]), conversation, "Read"))
         approvals = [
             e.event for e in conversation.entries() if isinstance(e.event, UserMessage) and e.event.control
         ]
@@ -171,7 +177,7 @@ def test_words_that_come_during_a_run(tmp_path: Path, on_input: Any, kinds: list
             )
         )
 
-        assert [text.partition(" ")[0] for _, text in told(conversation)] == kinds
+        assert [text.partition(" ")[0] for _, text in outline(conversation)] == kinds
         assert conversation.state().lane("coder").status == "idle"
     seen = [message["content"] for message in model.prompts[1].body["messages"]]
     assert "more" in seen[-1]
@@ -183,9 +189,9 @@ def test_a_message_that_waits_is_heard_after_a_crash(tmp_path: Path) -> None:
 
     with opened(tmp_path / "t.db") as conversation:
         conversation.append(enqueue(UserMessage(text="and then?")))
-        run(worked(Team([Agent("coder", llm=Scripted("this"))]), conversation))
+        run(run_team(Team([Agent("coder", llm=Scripted("this"))]), conversation))
 
-        assert told(conversation)[-1] == ("assistant_message", "this")
+        assert outline(conversation)[-1] == ("assistant_message", "this")
 
 
 def test_whoever_stops_listening_leaves_a_log_that_the_next_run_goes_on_from(tmp_path: Path) -> None:
@@ -207,9 +213,9 @@ def test_whoever_stops_listening_leaves_a_log_that_the_next_run_goes_on_from(tmp
         assert isinstance(error, LlmError)
         assert (error.category, error.message) == ("process_exited", "the engine was stopped")
         assert error.text == "one "
-        run(worked(team, conversation))
+        run(run_team(team, conversation))
 
-        assert told(conversation)[-1] == ("assistant_message", " and four")
+        assert outline(conversation)[-1] == ("assistant_message", " and four")
 
 
 def test_a_stop_that_comes_as_the_answer_has_ended_stops_nothing_and_is_no_error(tmp_path: Path) -> None:

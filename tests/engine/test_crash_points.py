@@ -21,7 +21,7 @@ from stenolog.errors import ModelError
 from stenolog.models import ModelRequest, Scripted
 from stenolog.testing import CrashPoint
 from stenolog.tools import ToolContext, tool
-from tests.engine.given import Clock, call, run, worked
+from tests.engine.given import Clock, call, run, run_team
 from tests.postgres.crash_points import crash_points
 
 SLOW: dict[str, Any] = {"piece": 6, "pause": 0.06, "endless": True}
@@ -172,7 +172,7 @@ def test_a_run_that_is_cut_off_anywhere_goes_on_to_its_end(made: Any, tmp_path: 
     world, clock = World(), Clock()
 
     def begin(log: Log) -> None:
-        run(worked(made(world, clock), log["demo"], "What is it?"))
+        run(run_team(made(world, clock), log["demo"], "What is it?"))
 
     when, found = set[str](), list[str]()
     for point in crash_points(begin, tmp_path, world=world.seen, clock=clock):
@@ -191,7 +191,7 @@ def faults(point: CrashPoint, made: Any) -> Iterator[str]:
         before = list(conversation.entries())
         claimed = {claim.key for name in log for claim in Claims(log.recorder, log[name].stream).all()}
         words = [] if any(isinstance(entry.event, UserMessage) for entry in before) else ["What is it?"]
-        run(worked(made(world, clock), conversation, *words))
+        run(run_team(made(world, clock), conversation, *words))
         after = list(conversation.entries())
         state = conversation.state()
         if after[: len(before)] != before:
@@ -220,7 +220,7 @@ def twice(world: World, claimed: set[str], log: Log) -> Iterator[str]:
 
 def test_the_fixture_names_entries_claims_and_drafts(tmp_path: Path) -> None:
     def begin(log: Log) -> None:
-        run(worked(streaming(World(), Clock()), log["demo"], "Go"))
+        run(run_team(streaming(World(), Clock()), log["demo"], "Go"))
 
     names = {word for point in crash_points(begin, tmp_path) for word in point.when.split()}
 

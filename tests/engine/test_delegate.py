@@ -21,7 +21,7 @@ from stenolog.errors import CallerError, ModelError, ReplayMismatchError
 from stenolog.events import Usage
 from stenolog.models import ModelRequest, ModelResponse, Scripted
 from stenolog.tools import ToolContext, tool
-from tests.engine.given import call, opened, run, told, worked
+from tests.engine.given import call, opened, outline, run, run_team
 
 TASK = json.dumps({"task": "Count the cats."})
 CONTEXTS = ["fresh", "fork", "scope"]
@@ -44,7 +44,7 @@ def test_a_worker_knows_what_its_context_gives_it(tmp_path: Path, context: Any, 
     reader = Scripted("Three.")
     with opened(tmp_path / "t.db") as conversation:
         run(
-            worked(
+            run_team(
                 Team([lead(Agent("reader", llm=reader), context=context)]),
                 conversation,
                 "My house is full of cats.",
@@ -54,12 +54,12 @@ def test_a_worker_knows_what_its_context_gives_it(tmp_path: Path, context: Any, 
 
         assert ("My house" in seen, "Count the cats." in seen) == (knows, True)
         assert [result.text for result in results(conversation)] == ["Three."]
-        assert told(conversation)[-1] == ("assistant_message", "There are three.")
+        assert outline(conversation)[-1] == ("assistant_message", "There are three.")
 
 
 def test_parent_and_child_name_each_other(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(Team([lead(Agent("reader", llm=Scripted("Three.")))]), conversation, "Go"))
+        run(run_team(Team([lead(Agent("reader", llm=Scripted("Three.")))]), conversation, "Go"))
         link: Any = results(conversation)[0].meta["stenolog"]
         child = conversation.log[link["child"]["conversation"]]
         parent = child.settings().parent
@@ -72,7 +72,9 @@ def test_parent_and_child_name_each_other(tmp_path: Path) -> None:
 def test_a_worker_in_a_scope_is_no_member(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
         run(
-            worked(Team([lead(Agent("reader", llm=Scripted("Three.")), context="scope")]), conversation, "Go")
+            run_team(
+                Team([lead(Agent("reader", llm=Scripted("Three.")), context="scope")]), conversation, "Go"
+            )
         )
 
         assert conversation.state().members == ("lead",)
@@ -81,7 +83,7 @@ def test_a_worker_in_a_scope_is_no_member(tmp_path: Path) -> None:
 def test_a_worker_that_fails_is_an_error_that_says_why(tmp_path: Path) -> None:
     reader = Agent("reader", llm=Scripted(ModelError("unauthorized", "no such key")))
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(Team([lead(reader)]), conversation, "Go"))
+        run(run_team(Team([lead(reader)]), conversation, "Go"))
         (result,) = results(conversation)
 
     assert result.is_error
@@ -99,7 +101,7 @@ def costly() -> Agent:
 
 def test_a_worker_uses_no_more_than_its_share(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(Team([lead(costly(), share=0.25)]), conversation, "Go"))
+        run(run_team(Team([lead(costly(), share=0.25)]), conversation, "Go"))
         (result,) = results(conversation)
 
     assert "max_tokens: 30,000 of 24," in result.text
@@ -107,7 +109,7 @@ def test_a_worker_uses_no_more_than_its_share(tmp_path: Path) -> None:
 
 def test_workers_at_the_same_time_share_what_is_left(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(Team([lead(costly(), calls=5, share=0.5)]), conversation, "Go"))
+        run(run_team(Team([lead(costly(), calls=5, share=0.5)]), conversation, "Go"))
         words = [result.text for result in results(conversation)]
 
     assert ["max_tokens: 20,000 of 19," in text for text in words] == [True] * 5
@@ -115,7 +117,7 @@ def test_workers_at_the_same_time_share_what_is_left(tmp_path: Path) -> None:
 
 def test_what_a_worker_has_used_that_failed_is_its_callers(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(Team([lead(costly(), share=0.25)]), conversation, "Go"))
+        run(run_team(Team([lead(costly(), share=0.25)]), conversation, "Go"))
         (result,) = results(conversation)
 
         assert [used.input + used.output for _, used in delegated_usage(result)] == [30_000]
@@ -125,7 +127,7 @@ def test_a_task_without_words_is_refused(tmp_path: Path) -> None:
     model = Scripted([call("ask_reader", arguments="{}")], "Sorry.")
     reader = Agent("reader", llm=Scripted("never"))
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(Team([Agent("lead", llm=model, tools=[AgentTool(reader)])]), conversation, "Go"))
+        run(run_team(Team([Agent("lead", llm=model, tools=[AgentTool(reader)])]), conversation, "Go"))
 
         assert results(conversation)[0].is_error
         assert len(conversation.log) == 1
@@ -138,7 +140,7 @@ def test_a_worker_in_a_scope_needs_a_name_of_its_own(tmp_path: Path, nested: boo
         worker = Agent("reader", llm=Scripted("never"), tools=[AgentTool(worker, context="scope")])
     with opened(tmp_path / "t.db") as conversation:
         with pytest.raises(CallerError, match="of a name that no agent there has, found 'lead'"):
-            run(worked(Team([lead(worker, context="scope")]), conversation, "Go"))
+            run(run_team(Team([lead(worker, context="scope")]), conversation, "Go"))
 
         assert conversation.position == 0
 
@@ -147,7 +149,7 @@ def test_a_worker_in_a_scope_has_the_name_of_no_member(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
         conversation.append(ModeSwitch(joins=["reader"]))
         reader = Agent("reader", llm=Scripted("never"), persona="Another one.")
-        run(worked(Team([lead(reader, context="scope")]), conversation, "Go", to="lead"))
+        run(run_team(Team([lead(reader, context="scope")]), conversation, "Go", to="lead"))
         (result,) = results(conversation)
 
         assert (result.is_error, "found 'reader'" in result.text) == (True, True)
@@ -181,7 +183,7 @@ def test_workers_of_one_name_do_not_wait_for_each_other(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
         run(main())
 
-        assert told(conversation)[-1] == ("assistant_message", "There are three.")
+        assert outline(conversation)[-1] == ("assistant_message", "There are three.")
 
 
 @pytest.mark.parametrize("context", ["fresh", "fork"])
@@ -212,7 +214,7 @@ def test_a_worker_is_found_again_by_another_name_of_its_callers_conversation(
         return Team([replace(lead(reader, context=context), llm=Scripted(asks, endless=True))])
 
     async def stopped() -> None:
-        task = asyncio.create_task(worked(team(pause=0.05), conversation, "Go"))
+        task = asyncio.create_task(run_team(team(pause=0.05), conversation, "Go"))
         await streams.wait()
         task.cancel()
         await asyncio.wait({task})
@@ -220,7 +222,7 @@ def test_a_worker_is_found_again_by_another_name_of_its_callers_conversation(
     with opened(tmp_path / "t.db") as conversation:
         run(stopped())
         conversation.rename("renamed")
-        run(worked(team(pause=0), conversation))
+        run(run_team(team(pause=0), conversation))
 
         assert (ran, len(conversation.log)) == (["count"], 2)
 
@@ -244,7 +246,7 @@ def test_cancelling_the_caller_cancels_its_worker_and_the_workers_of_that(
     team = Team([lead(reader, context=context)])
 
     async def main() -> None:
-        task = asyncio.create_task(worked(team, conversation, "Go"))
+        task = asyncio.create_task(run_team(team, conversation, "Go"))
         await begun.wait()
         await team.cancel(conversation, "lead")
         await task
@@ -271,7 +273,7 @@ def at_work(log: Log) -> Iterator[str]:
 def test_a_worker_whose_run_cannot_go_on_is_left_by_nobody_at_work(tmp_path: Path) -> None:
     reader = Agent("reader", llm=Scripted(ReplayMismatchError("elsewhere")))
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(Team([lead(reader, context="scope")]), conversation, "Go"))
+        run(run_team(Team([lead(reader, context="scope")]), conversation, "Go"))
 
         assert [result.is_error for result in results(conversation)] == [True]
         assert {lane.status for lane in conversation.state().lanes.values()} == {"idle"}
@@ -291,7 +293,7 @@ def test_a_worker_that_a_person_cancels_has_failed(tmp_path: Path) -> None:
     team = Team([lead(reader)])
 
     async def main() -> None:
-        task = asyncio.create_task(worked(team, conversation, "Go"))
+        task = asyncio.create_task(run_team(team, conversation, "Go"))
         await begun.wait()
         (child,) = (name for name in conversation.log if name != "demo")
         await team.cancel(conversation.log[child])
@@ -319,11 +321,11 @@ def test_a_call_that_waits_for_a_person_is_found_from_the_callers_conversation(
     team = Team([lead(reader, context=context)])
 
     async def main() -> list[str]:
-        await worked(team, conversation, "Go")  # it ends, as for a call of the caller itself
+        await run_team(team, conversation, "Go")  # it ends, as for a call of the caller itself
         ((lane, asked, name, arguments, where),) = waiting(conversation)
         assert not results(conversation)
         await team.approve(conversation.log[where], asked)
-        await worked(team, conversation)
+        await run_team(team, conversation)
         return [lane.partition("/")[0], name, arguments]
 
     with opened(tmp_path / "t.db") as conversation:

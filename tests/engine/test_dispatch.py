@@ -13,7 +13,7 @@ from stenolog.adapters.engine.model_calls import dispatch
 from stenolog.adapters.engine.options import Options
 from stenolog.engine import Agent, Runtime
 from stenolog.models import Scripted
-from tests.engine.given import Clock, opened, run, worked
+from tests.engine.given import Clock, opened, run, run_team
 
 
 def changed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,7 +31,7 @@ def changed(monkeypatch: pytest.MonkeyPatch) -> None:
 def asked(path: Path, model: Scripted, **options: Any) -> list[Entry]:
     team = Team([Agent("coder", model)], **({"world": Clock().world} | options))
     with opened(path / "talks.db") as conversation:
-        return run(worked(team, conversation, "Keep it."))
+        return run(run_team(team, conversation, "Keep it."))
 
 
 def test_a_request_that_differs_from_the_file_is_not_sent(

@@ -8,7 +8,7 @@ from stenolog import Team, UserMessage
 from stenolog.engine import Agent
 from stenolog.models import ModelRequest, Scripted
 from stenolog.projections.requests.pipeline.edits import ANEW
-from tests.engine.given import opened, run, told, worked
+from tests.engine.given import opened, outline, run, run_team
 
 EDITED = UserMessage(text="Two, edited", replaces=2)
 
@@ -23,7 +23,7 @@ def test_an_edit_before_the_answer_is_all_that_the_model_is_asked(tmp_path: Path
     with opened(tmp_path / "t.db") as conversation:
         team = Team([Agent("coder", llm=model)])
         run(team.send(conversation, "Two"))
-        run(worked(team, conversation, EDITED))
+        run(run_team(team, conversation, EDITED))
 
     assert asked(model) == [["Two, edited"]]
 
@@ -32,10 +32,15 @@ def test_an_edit_after_the_answer_is_answered_too(tmp_path: Path) -> None:
     model = Scripted("First.", "Second.")
     with opened(tmp_path / "t.db") as conversation:
         team = Team([Agent("coder", llm=model)])
-        run(worked(team, conversation, "Two"))
-        run(worked(team, conversation, EDITED))
+        run(run_team(team, conversation, "Two"))
+        run(run_team(team, conversation, EDITED))
 
-        assert [text for _, text in told(conversation)] == ["Two", "First.", "Two, edited", "Second."]
+        assert [text for _, text in outline(conversation)] == [
+            "Two",
+            "First.",
+            "Two, edited",
+            "Second.",
+        ]
     assert asked(model) == [["Two"], ["Two", "First.", ANEW, "Two, edited"]]
 
 
@@ -46,7 +51,12 @@ def test_an_edit_while_the_answer_is_written_is_answered_next(tmp_path: Path) ->
 
     model = Scripted(first, "Second.")
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(Team([Agent("coder", llm=model)]), conversation, "Two"))
+        run(run_team(Team([Agent("coder", llm=model)]), conversation, "Two"))
 
-        assert [text for _, text in told(conversation)] == ["Two", "Two, edited", "First.", "Second."]
+        assert [text for _, text in outline(conversation)] == [
+            "Two",
+            "Two, edited",
+            "First.",
+            "Second.",
+        ]
     assert asked(model) == [["Two"], ["Two", "First.", ANEW, "Two, edited"]]

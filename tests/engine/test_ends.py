@@ -27,7 +27,7 @@ from stenolog.engine import Agent, StreamDelta
 from stenolog.events import CallRef
 from stenolog.models import ResponseDelta, Scripted
 from stenolog.tools import BaseTool, tool
-from tests.engine.given import call, errors, opened, results, run, told, worked
+from tests.engine.given import call, errors, opened, outline, results, run, run_team
 from tests.postgres.crash_points import crash_points
 
 
@@ -66,9 +66,9 @@ class TestDrafts:
     def test_a_draft_that_cannot_be_written_ends_no_run(self, tmp_path: Path, busy: list[object]) -> None:
         model = Scripted("one two three four five six", piece=4, pause=0.05)
         with opened(tmp_path / "t.db") as conversation:
-            run(worked(Team([Agent("coder", llm=model)]), conversation, "Count"))
+            run(run_team(Team([Agent("coder", llm=model)]), conversation, "Count"))
 
-            assert told(conversation)[-1] == ("assistant_message", "one two three four five six")
+            assert outline(conversation)[-1] == ("assistant_message", "one two three four five six")
         assert len(busy) > 1
 
     def test_a_run_that_is_stopped_then_keeps_all_that_was_heard(
@@ -100,7 +100,7 @@ class TestTools:
         self, made: BaseTool, begun: asyncio.Event, how: Callable[[Team, asyncio.Task[Any]], Awaitable[None]]
     ) -> None:
         team = Team([Agent("coder", llm=self.model, tools=[made])])
-        working = asyncio.create_task(worked(team, self.conversation, "Pay"))
+        working = asyncio.create_task(run_team(team, self.conversation, "Pay"))
         await begun.wait()
         await how(team, working)
         await asyncio.wait({working})
@@ -144,7 +144,7 @@ class TestTools:
         assert [first.text, second.text] == [CANCELLED, "receipt 4711"]
         assert first.call == second.call
         assert self.conversation.state().lane("coder").status == "idle"
-        run(worked(Team([Agent("coder", llm=self.model)]), self.conversation, "What came of it?"))
+        run(run_team(Team([Agent("coder", llm=self.model)]), self.conversation, "What came of it?"))
         assert "receipt 4711" in str(self.model.prompts[-1].body)
 
     def test_what_a_tool_gives_when_the_run_is_stopped_is_its_result(self) -> None:
@@ -157,8 +157,8 @@ class TestTools:
         assert [(result.text, result.is_error) for result in results(self.conversation)] == [
             ("receipt 4711", False)
         ]
-        run(worked(Team([Agent("coder", llm=self.model)]), self.conversation))
-        assert told(self.conversation)[-1] == ("assistant_message", "I see.")
+        run(run_team(Team([Agent("coder", llm=self.model)]), self.conversation))
+        assert outline(self.conversation)[-1] == ("assistant_message", "I see.")
 
     def test_a_tool_that_fails_since_the_run_is_stopped_has_an_unknown_outcome(self) -> None:
         async def main() -> None:
@@ -193,7 +193,7 @@ class TestTools:
             gate.set()
 
         assert [result.text for result in results(self.conversation)] == [CANCELLED, *note]
-        run(worked(Team([Agent("coder", llm=self.model)]), self.conversation, "What came of it?"))
+        run(run_team(Team([Agent("coder", llm=self.model)]), self.conversation, "What came of it?"))
         assert (GOES_ON in str(self.model.prompts[-1].body)) == bool(note)
 
     def test_a_result_that_is_being_recorded_is_recorded_though_the_run_is_stopped(
@@ -238,7 +238,7 @@ class TestAsk:
 
         def begin(log: stenolog.Log) -> None:
             team = Team([Agent("coder", llm=Scripted(call("pay"), "Done."), tools=[pay])])
-            run(worked(team, log["demo"], "Pay"))
+            run(run_team(team, log["demo"], "Pay"))
 
         points = crash_points(begin, tmp_path, world=lambda: len(paid))
         path = next(point.path for point in points if point.world)
@@ -255,25 +255,25 @@ class TestAsk:
         return self.conversation.state().lane("coder").status == "failed" and not self.model.prompts
 
     def test_the_lane_says_what_to_do_and_waits(self) -> None:
-        run(worked(self.team, self.conversation))
+        run(run_team(self.team, self.conversation))
         [error] = errors(self.conversation)
 
         assert self.waits()
         assert (error.category, error.retry_at) == ("process_exited", None)
         assert "what came of 'pay'" in error.message
         assert "say how to go on, or continue" in error.message
-        assert run(worked(self.team, self.conversation)) == []
+        assert run(run_team(self.team, self.conversation)) == []
 
     @pytest.mark.parametrize("how", ["words", "continue", "continue by name"])
     def test_a_person_who_says_so_or_continues_has_it_go_on(self, how: str) -> None:
-        run(worked(self.team, self.conversation))
+        run(run_team(self.team, self.conversation))
         if how == "words":
-            run(worked(self.team, self.conversation, "It was paid; go on"))
+            run(run_team(self.team, self.conversation, "It was paid; go on"))
         else:
             run(self.team.resume(self.conversation, **({"agent": "coder"} if how != "continue" else {})))
-            run(worked(self.team, self.conversation))
+            run(run_team(self.team, self.conversation))
 
-        assert told(self.conversation)[-1] == ("assistant_message", "I went on.")
+        assert outline(self.conversation)[-1] == ("assistant_message", "I went on.")
         assert self.conversation.state().lane("coder").status == "idle"
 
     @pytest.mark.parametrize(
@@ -300,9 +300,9 @@ class TestAsk:
         [(_, waiting)] = self.conversation.state().open_calls()
         self.conversation.append(unknown_outcome(waiting, "it died"))
         if asked:
-            run(worked(self.team, self.conversation))
+            run(run_team(self.team, self.conversation))
         heard_later = asked and not message.in_context  # it was written once the lane had asked
         self.conversation.append(message)
-        run(worked(self.team, self.conversation))
+        run(run_team(self.team, self.conversation))
 
         assert self.waits() is not heard_later

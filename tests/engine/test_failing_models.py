@@ -11,7 +11,7 @@ from stenolog import Team
 from stenolog.engine import Agent, CircuitBreaker, RetryPolicy
 from stenolog.errors import ModelError
 from stenolog.models import ModelRequest, Scripted
-from tests.engine.given import Clock, answers, errors, opened, run, worked
+from tests.engine.given import Clock, answers, errors, opened, run, run_team
 
 
 class TestModels:
@@ -37,7 +37,7 @@ class TestModels:
             Agent("other", llm=Scripted("Hello.", piece=1, pause=0.01)),
         ]
         with opened(tmp_path / "t.db") as conversation:
-            run(worked(Team(agents), conversation, "Go"))
+            run(run_team(Team(agents), conversation, "Go"))
 
             assert {name: lane.status for name, lane in conversation.state().lanes.items()} == {
                 "coder": "failed",
@@ -53,7 +53,7 @@ class TestModels:
 
         model = Scripted(fails, "There.")
         with opened(tmp_path / "t.db", clock) as conversation:
-            run(worked(Team([Agent("coder", llm=model)], world=clock.world), conversation, "Go"))
+            run(run_team(Team([Agent("coder", llm=model)], world=clock.world), conversation, "Go"))
 
             assert [(each.category, each.message) for each in errors(conversation)] == [
                 ("overloaded", "busy")
@@ -84,7 +84,7 @@ class TestBreaker:
         )
         with opened(tmp_path / "t.db", clock) as conversation:
             begun = clock.now
-            run(worked(team, conversation, "Go"))
+            run(run_team(team, conversation, "Go"))
 
             for agent in ("coder", "other"):
                 failed, held_back = errors(conversation, agent)

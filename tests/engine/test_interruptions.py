@@ -14,7 +14,7 @@ from stenolog import AssistantMessage, Conversation, LlmError, Team, TextPart, T
 from stenolog.engine import Agent, RetryPolicy
 from stenolog.models import ModelRequest, ModelResponse, ResponseDelta, Scripted, Timeouts
 from stenolog.tools import tool
-from tests.engine.given import call, opened, run, told, worked
+from tests.engine.given import call, opened, outline, run, run_team
 
 ONCE = RetryPolicy(attempts={})
 
@@ -44,16 +44,16 @@ def errors(conversation: Conversation) -> list[tuple[str, str]]:
 def test_a_stall_is_noticed_though_the_first_token_may_take_longer(tmp_path: Path) -> None:
     model = Stalls(timeouts=Timeouts(first_token=60, idle=0.05))
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(Team([Agent("coder", llm=model, retries=ONCE)]), conversation, "Go"))
+        run(run_team(Team([Agent("coder", llm=model, retries=ONCE)]), conversation, "Go"))
 
         assert errors(conversation) == [("timeout", "no token for 0.05 s")]
 
 
 def test_an_answer_that_is_there_counts_whatever_comes_behind_it(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(Team([Agent("coder", llm=FailsBehind())]), conversation, "Go"))
+        run(run_team(Team([Agent("coder", llm=FailsBehind())]), conversation, "Go"))
 
-        assert told(conversation)[-1] == ("assistant_message", "There.")
+        assert outline(conversation)[-1] == ("assistant_message", "There.")
         assert errors(conversation) == []
 
 
@@ -96,7 +96,13 @@ def test_one_step_at_a_time_says_what_waited(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
         run(main())
 
-        assert [text for _, text in told(conversation)] == ["Go", "more", "first", "more", "second"]
+        assert [text for _, text in outline(conversation)] == [
+            "Go",
+            "more",
+            "first",
+            "more",
+            "second",
+        ]
 
 
 def test_words_that_wait_for_rest_wait_for_an_approval_too(tmp_path: Path) -> None:
@@ -107,11 +113,11 @@ def test_words_that_wait_for_rest_wait_for_an_approval_too(tmp_path: Path) -> No
 
     team = Team([Agent("coder", llm=Scripted([call("sell")], "Sold.", "Fine."), tools=[sell])])
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(team, conversation, "Go"))
+        run(run_team(team, conversation, "Go"))
         run(team.send(conversation, "later", on_input="queue"))
-        run(worked(team, conversation))
+        run(run_team(team, conversation))
 
-        assert [kind for kind, _ in told(conversation)] == [
+        assert [kind for kind, _ in outline(conversation)] == [
             "user_message",
             "assistant_message",
             "user_message",
@@ -122,7 +128,7 @@ def test_a_run_whose_loop_ends_with_it_lets_its_claims_go(tmp_path: Path) -> Non
     team = Team([Agent("coder", llm=Scripted("x" * 400, "There.", pause=0.02))])
 
     async def main() -> None:
-        working = asyncio.create_task(worked(team, conversation, "Go"))
+        working = asyncio.create_task(run_team(team, conversation, "Go"))
         await asyncio.sleep(0.2)
         for _ in range(2):
             working.cancel()
@@ -131,9 +137,9 @@ def test_a_run_whose_loop_ends_with_it_lets_its_claims_go(tmp_path: Path) -> Non
     with opened(tmp_path / "t.db") as conversation:
         with contextlib.suppress(asyncio.CancelledError):
             asyncio.run(main())
-        run(worked(team, conversation))
+        run(run_team(team, conversation))
 
-        assert told(conversation)[-1] == ("assistant_message", "There.")
+        assert outline(conversation)[-1] == ("assistant_message", "There.")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +160,7 @@ def test_a_backend_that_cannot_say_whether_it_remembers_is_told_everything(
     team = Team([Agent("coder", llm=Forgetful("one", "two", timeouts=Timeouts(connect=0.05)))])
     with opened(tmp_path / "t.db") as conversation:
         for said in ("Go", "And now?"):
-            run(worked(team, conversation, said))
+            run(run_team(team, conversation, said))
 
         assert [message.partition(" 0.05")[0] for _, message in errors(conversation)] == [says]
         assert [e.event.text for e in conversation.entries() if isinstance(e.event, AssistantMessage)] == [

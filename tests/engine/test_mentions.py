@@ -11,7 +11,7 @@ from stenolog import Team
 from stenolog.adapters.engine.mentions import mentioned, mentions
 from stenolog.engine import Agent, Orchestrator, RoundRobin
 from stenolog.models import Scripted
-from tests.engine.given import answers, opened, run, worked
+from tests.engine.given import answers, opened, run, run_team
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_many_marks_without_ends_are_read_in_a_breath(mark: str, end: str) -> No
 def test_an_answer_that_quotes_a_name_hands_nothing_on(tmp_path: Path) -> None:
     ann, bob = Scripted("I would write `@bob`."), Scripted("Yes?")
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(Team([Agent("ann", llm=ann), Agent("bob", llm=bob)]), conversation, "Go", to="ann"))
+        run(run_team(Team([Agent("ann", llm=ann), Agent("bob", llm=bob)]), conversation, "Go", to="ann"))
 
         assert [answer.agent for answer in answers(conversation)] == ["ann"]
 
@@ -68,7 +68,7 @@ def test_a_text_that_names_agents_is_for_them(
 ) -> None:
     team = Team([Agent(name, llm=Scripted("Yes.")) for name in ("ann", "bob")])
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(team, conversation, text, **options))
+        run(run_team(team, conversation, text, **options))
 
         assert sorted(answer.agent for answer in answers(conversation)) == sorted(asked)
 
@@ -76,7 +76,7 @@ def test_a_text_that_names_agents_is_for_them(
 def test_a_team_without_mentions_reads_none(tmp_path: Path) -> None:
     team = Team([Agent(name, llm=Scripted("Yes.")) for name in ("ann", "bob")], mentions=False)
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(team, conversation, "@bob hi"))
+        run(run_team(team, conversation, "@bob hi"))
 
         assert len(answers(conversation)) == 2
 
@@ -86,7 +86,7 @@ def test_rounds_come_to_an_end_by_themselves(tmp_path: Path) -> None:
     models = [Scripted(lambda _: f"word {next(said)}", endless=True) for _ in range(2)]
     team = Team([Agent(f"a{n}", llm=model) for n, model in enumerate(models)], turns=RoundRobin())
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(team, conversation, "Go"))
+        run(run_team(team, conversation, "Go"))
 
         assert (len(answers(conversation)), conversation.state().turn_state.end_reason) == (
             20,
@@ -100,7 +100,7 @@ def test_agents_who_say_the_same_words_again_and_again_come_to_an_end(tmp_path: 
         turns=RoundRobin(max_rounds=0),
     )
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(team, conversation, "Go"))
+        run(run_team(team, conversation, "Go"))
 
         assert len(answers(conversation)) == 6
         assert conversation.state().turn_state.end_reason == "nobody said anything new: 0 passed, 1 failed"
@@ -122,7 +122,7 @@ def test_an_agent_has_so_many_seconds(tmp_path: Path) -> None:
     waits = Scripted(call("wait"), endless=True)
     agent = Agent("coder", llm=waits, tools=[wait], limits=Limits(seconds=60))
     with opened(tmp_path / "t.db", clock) as conversation:
-        run(worked(Team([agent], world=clock.world), conversation, "Go"))
+        run(run_team(Team([agent], world=clock.world), conversation, "Go"))
 
         assert [error.message for error in errors(conversation)] == [
             "seconds: 80 of 60 s since the last message"

@@ -15,7 +15,7 @@ from stenolog.errors import ModelError, ReplayMismatchError
 from stenolog.models import Scripted
 from stenolog.projections.analysis.rerun import Here, rerun
 from stenolog.tools import Attachment, tool
-from tests.engine.given import Clock, call, opened, run, told, worked
+from tests.engine.given import Clock, call, opened, outline, run, run_team
 
 
 @tool
@@ -30,7 +30,7 @@ def coder(*turns: Any) -> Agent:
 
 def record(conversation: Conversation, clock: Clock) -> None:
     turns = ([call("look")], ModelError("overloaded", "busy"), "It is a cat.")
-    run(worked(Team([coder(*turns)], world=clock.world), conversation, "What is it?"))
+    run(run_team(Team([coder(*turns)], world=clock.world), conversation, "What is it?"))
 
 
 def test_a_recorded_run_comes_to_the_same_requests_without_a_model_or_a_tool(tmp_path: Path) -> None:
@@ -39,9 +39,9 @@ def test_a_recorded_run_comes_to_the_same_requests_without_a_model_or_a_tool(tmp
         record(conversation, clock)
         again = conversation.log["again"]
         recording = Replay(conversation)
-        run(worked(Team([recording.agent(coder())], world=clock.world), again, "What is it?"))
+        run(run_team(Team([recording.agent(coder())], world=clock.world), again, "What is it?"))
 
-        assert told(again) == told(conversation)
+        assert outline(again) == outline(conversation)
         assert receipts(again) == receipts(conversation)
         assert recording.remaining == 0
 
@@ -56,7 +56,7 @@ def test_an_agent_is_made_from_its_recorded_card_alone(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db", clock) as conversation:
         record(conversation, clock)
         again = conversation.log["again"]
-        run(worked(Team([Replay(conversation).agent("coder")], world=clock.world), again, "What is it?"))
+        run(run_team(Team([Replay(conversation).agent("coder")], world=clock.world), again, "What is it?"))
 
         assert receipts(again) == receipts(conversation)
 
@@ -71,8 +71,8 @@ def test_a_changed_prompt_stops_at_the_first_request_that_differs(tmp_path: Path
         with pytest.raises(
             ReplayMismatchError, match=r'/messages/0/content: expected "You are coder\.", found "You are a'
         ):
-            run(worked(team, conversation.log["again"], "What is it?"))
-        assert [kind for kind, _ in told(conversation.log["again"])] == ["user_message"]
+            run(run_team(team, conversation.log["again"], "What is it?"))
+        assert [kind for kind, _ in outline(conversation.log["again"])] == ["user_message"]
 
 
 def test_one_request_more_than_was_recorded_is_a_divergence(tmp_path: Path) -> None:
@@ -81,10 +81,10 @@ def test_one_request_more_than_was_recorded_is_a_divergence(tmp_path: Path) -> N
         record(conversation, clock)
         team = Team([Replay(conversation).agent(coder())], world=clock.world)
         again = conversation.log["again"]
-        run(worked(team, again, "What is it?"))
+        run(run_team(team, again, "What is it?"))
 
         with pytest.raises(ReplayMismatchError, match="once more than was recorded"):
-            run(worked(team, again, "And now?"))
+            run(run_team(team, again, "And now?"))
 
 
 def test_large_results_are_given_whole(tmp_path: Path) -> None:
@@ -95,14 +95,14 @@ def test_large_results_are_given_whole(tmp_path: Path) -> None:
 
     with opened(tmp_path / "t.db") as conversation:
         reader = Agent("reader", llm=Scripted(call("read"), "Long."), tools=[read])
-        run(worked(Team([reader]), conversation, "Read it."))
+        run(run_team(Team([reader]), conversation, "Read it."))
         again = conversation.log["again"]
         recording = Replay(conversation)
-        run(worked(Team([recording.agent(reader)]), again, "Read it."))
+        run(run_team(Team([recording.agent(reader)]), again, "Read it."))
         result = next(entry.event for entry in again.entries() if isinstance(entry.event, ToolResult))
 
         assert len(conversation.log.blobs[result.blob]) == 260_000
-        assert (told(again), recording.remaining) == (told(conversation), 0)
+        assert (outline(again), recording.remaining) == (outline(conversation), 0)
 
 
 def test_agents_at_work_together_answer_in_the_order_in_which_they_did(tmp_path: Path) -> None:
@@ -114,29 +114,29 @@ def test_agents_at_work_together_answer_in_the_order_in_which_they_did(tmp_path:
     ]
     with opened(tmp_path / "t.db") as conversation:
         for words in ("Go", "Again"):
-            run(worked(Team(three), conversation, words))
+            run(run_team(Team(three), conversation, words))
         again = conversation.log["again"]
         recording = Replay(conversation)
         team = Team([recording.agent(agent) for agent in three])
         for words in ("Go", "Again"):
-            run(worked(team, again, words))
+            run(run_team(team, again, words))
 
-        assert (told(again), recording.remaining) == (told(conversation), 0)
+        assert (outline(again), recording.remaining) == (outline(conversation), 0)
 
 
 def test_an_answer_waits_for_no_other_that_will_not_come(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(replay, "PATIENCE", 0.05)
     with opened(tmp_path / "t.db") as conversation:
         pair = [Agent("a", llm=Scripted("a", pause=0.05)), Agent("b", llm=Scripted("b"))]
-        run(worked(Team(pair), conversation, "Go"))
+        run(run_team(Team(pair), conversation, "Go"))
         again = conversation.log["again"]
         recording = Replay(conversation)
         team = Team([recording.agent(agent) for agent in pair], parallel=1)
         with pytest.raises(ReplayMismatchError, match="b: the request differs"):
-            run(worked(team, again, "Go"))
+            run(run_team(team, again, "Go"))
 
-        assert [text for _, text in told(conversation)] == ["Go", "b", "a"]
-        assert [text for _, text in told(again)] == ["Go", "a"]
+        assert [text for _, text in outline(conversation)] == ["Go", "b", "a"]
+        assert [text for _, text in outline(again)] == ["Go", "a"]
 
 
 def test_a_log_is_run_again_as_it_is_and_under_another_card(tmp_path: Path) -> None:

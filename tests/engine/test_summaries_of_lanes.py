@@ -12,7 +12,7 @@ from stenolog import Agent, AssistantMessage, ModeSwitch, Team
 from stenolog.context import Budget, FullHistory, SummaryAndRecent
 from stenolog.engine import AutoMemory, AutoSummary, compact
 from stenolog.models import Scripted
-from tests.engine.given import opened, run, worked
+from tests.engine.given import opened, run, run_team
 from tests.engine.test_auto_context import coder, kept, scribe, talk
 
 
@@ -24,7 +24,7 @@ def test_an_agent_with_full_history_is_sent_all_however_others_summarise(tmp_pat
     team = Team([coder(policy=SummaryAndRecent(4), summary=AutoSummary(by=scribe())), sees_all("reviewer")])
     with opened(tmp_path / "t.db") as conversation:
         for n in range(5):
-            run(worked(team, conversation, f"Question {n}", to=["coder", "reviewer"]))
+            run(run_team(team, conversation, f"Question {n}", to=["coder", "reviewer"]))
         request = conversation.request("reviewer")
 
     assert [f"Question {n}" in str(request.body) for n in range(5)] == [True] * 5
@@ -50,7 +50,7 @@ def test_each_lane_of_an_agent_is_summarised_by_what_it_was_sent(tmp_path: Path)
     with opened(tmp_path / "t.db") as conversation:
         conversation.append(ModeSwitch(joins=["coder"], scope="addressed"))
         for to, text in (("1", "Brief 1"), ("2", "Brief 2"), *(("1", f"Again {n}") for n in range(4))):
-            run(worked(team, conversation, text, to=[f"coder/{to}"]))
+            run(run_team(team, conversation, text, to=[f"coder/{to}"]))
         request = conversation.request("coder", task="2", policy=FullHistory())
 
         assert {made.task for made in kept(conversation, "summary")} == {"1"}
@@ -78,7 +78,7 @@ def test_a_summary_does_not_cover_what_the_budget_of_its_writer_cut(tmp_path: Pa
     poor = Agent("scribe", llm=Scripted("Short.", endless=True), policy=Budget(tokens=300))
     with opened(tmp_path / "t.db") as conversation:
         for n in range(6):
-            run(worked(Team([coder()]), conversation, f"Question {n} " + "why " * 60))
+            run(run_team(Team([coder()]), conversation, f"Question {n} " + "why " * 60))
         made = run(compact(conversation, "coder", poor, over=1, keep=2))
 
         assert made is not None

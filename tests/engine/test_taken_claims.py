@@ -16,7 +16,7 @@ from stenolog.domain.lanes.effects import UNKNOWN
 from stenolog.engine import Agent
 from stenolog.models import Scripted
 from stenolog.tools import ToolContext, tool
-from tests.engine.given import call, opened, results, run, worked
+from tests.engine.given import call, opened, results, run, run_team
 
 
 def test_a_runner_that_takes_its_own_effect_back_does_it_anew_and_stops_what_it_was_at(
@@ -40,7 +40,7 @@ def test_a_runner_that_takes_its_own_effect_back_does_it_anew_and_stops_what_it_
 
     async def main() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, told: unhandled.append(told))
-        working = asyncio.create_task(worked(team, conversation, "Go"))
+        working = asyncio.create_task(run_team(team, conversation, "Go"))
         await waits.wait()
         conversation.log.take_claims("demo")
         await working

@@ -17,7 +17,7 @@ from stenolog.errors import CallerError, ModelError
 from stenolog.events import Control, WorkflowRun
 from stenolog.models import Scripted, Timeouts
 from stenolog.tools import tool
-from tests.engine.given import Clock, call, heard, opened, run, told, worked
+from tests.engine.given import Clock, call, opened, outline, run, run_team, streamed
 
 
 def look() -> str:
@@ -28,9 +28,9 @@ def look() -> str:
 def test_an_answer_with_a_call_is_followed_by_its_result_and_the_next_answer(tmp_path: Path) -> None:
     model = Scripted(["Let me look.", call("look")], "It is a cat.")
     with opened(tmp_path / "t.db") as conversation:
-        entries = run(worked(Team([Agent("coder", llm=model, tools=[look])]), conversation, "What is it?"))
+        entries = run(run_team(Team([Agent("coder", llm=model, tools=[look])]), conversation, "What is it?"))
 
-        assert told(conversation) == [
+        assert outline(conversation) == [
             ("user_message", "What is it?"),
             ("assistant_message", "Let me look."),
             ("tool_result", "a cat"),
@@ -60,7 +60,7 @@ def test_every_answer_has_the_receipt_of_the_request_that_the_model_got(tmp_path
     model = Scripted([call("look")], "It is a cat.")
     with opened(tmp_path / "t.db") as conversation:
         run(
-            worked(
+            run_team(
                 Team([Agent("coder", llm=model, tools=[look], persona="You are coder.")]), conversation, "Go"
             )
         )
@@ -74,7 +74,7 @@ def test_every_answer_has_the_receipt_of_the_request_that_the_model_got(tmp_path
 def test_a_card_is_recorded_once_and_again_when_it_changes(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
         for persona in ("A", "A", "B"):
-            run(worked(Team([Agent("coder", llm=Scripted("ok"), persona=persona)]), conversation, "Go"))
+            run(run_team(Team([Agent("coder", llm=Scripted("ok"), persona=persona)]), conversation, "Go"))
         switches = [e.event for e in conversation.entries() if isinstance(e.event, ModeSwitch)]
 
     assert [switch.cards["coder"].persona for switch in switches if switch.cards["coder"]] == ["A", "B"]
@@ -96,7 +96,7 @@ def test_lanes_work_at_the_same_time(tmp_path: Path) -> None:
 
     agents = [Agent(name, llm=Scripted([call("meet")], "done"), tools=[meet]) for name in ("a", "b")]
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(Team(agents), conversation, "Meet"))
+        run(run_team(Team(agents), conversation, "Meet"))
         results = [e.event.text for e in conversation.entries() if isinstance(e.event, ToolResult)]
 
     assert results == ["met", "met"]
@@ -106,13 +106,13 @@ def test_a_failure_is_tried_again_after_the_wait_that_the_log_says(tmp_path: Pat
     clock = Clock()
     model = Scripted(ModelError("overloaded", "busy", retry_after=7.0), "There.")
     with opened(tmp_path / "t.db", clock) as conversation:
-        run(worked(Team([Agent("coder", llm=model)], world=clock.world), conversation, "Go"))
+        run(run_team(Team([Agent("coder", llm=model)], world=clock.world), conversation, "Go"))
         error = next(e for e in conversation.entries() if isinstance(e.event, LlmError))
 
         assert isinstance(error.event, LlmError)
         assert error.event.retry_at is not None
         assert 6.9 < (error.event.retry_at - error.time).total_seconds() <= 7
-        assert told(conversation)[-1] == ("assistant_message", "There.")
+        assert outline(conversation)[-1] == ("assistant_message", "There.")
 
 
 def test_what_streamed_before_a_failure_is_kept_and_goes_on_with_continue(tmp_path: Path) -> None:
@@ -128,11 +128,11 @@ def test_what_streamed_before_a_failure_is_kept_and_goes_on_with_continue(tmp_pa
     model = Breaks("The bug is in", " line 1.", piece=100)
     with opened(tmp_path / "t.db", clock) as conversation:
         team = Team([Agent("coder", llm=model)], world=clock.world)
-        run(worked(team, conversation, "Go"))
-        run(worked(team, conversation, UserMessage(control=Control(action="continue"))))
+        run(run_team(team, conversation, "Go"))
+        run(run_team(team, conversation, UserMessage(control=Control(action="continue"))))
 
         assert [event.text for event in _errors(conversation)] == ["The bug is in"]
-        assert told(conversation)[-1] == ("assistant_message", " line 1.")
+        assert outline(conversation)[-1] == ("assistant_message", " line 1.")
 
 
 def _errors(conversation: stenolog.Conversation) -> list[LlmError]:
@@ -142,7 +142,7 @@ def _errors(conversation: stenolog.Conversation) -> list[LlmError]:
 def test_a_category_that_is_not_tried_again_leaves_the_lane_failed(tmp_path: Path) -> None:
     model = Scripted(ModelError("unauthorized", "no such key"))
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(Team([Agent("coder", llm=model)]), conversation, "Go"))
+        run(run_team(Team([Agent("coder", llm=model)]), conversation, "Go"))
 
         assert conversation.state().lane("coder").status == "failed"
         assert [(e.category, e.retry_at) for e in _errors(conversation)] == [("unauthorized", None)]
@@ -158,7 +158,7 @@ def test_a_provider_that_keeps_failing_is_left_alone(tmp_path: Path) -> None:
             world=clock.world,
             breaker=lambda: CircuitBreaker(failures=2),
         )
-        run(worked(team, conversation, "Go"))
+        run(run_team(team, conversation, "Go"))
 
         held_back = [error for error in _errors(conversation) if "not called" in error.message]
         assert len(model.prompts) == 5
@@ -168,7 +168,7 @@ def test_a_provider_that_keeps_failing_is_left_alone(tmp_path: Path) -> None:
 def test_a_model_that_says_nothing_is_given_up_on_in_time(tmp_path: Path) -> None:
     model = Scripted("late", pause=5, timeouts=Timeouts(first_token=0.01))
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(Team([Agent("coder", llm=model, retries=RetryPolicy(attempts={}))]), conversation, "Go"))
+        run(run_team(Team([Agent("coder", llm=model, retries=RetryPolicy(attempts={}))]), conversation, "Go"))
 
         assert [(e.category, e.message) for e in _errors(conversation)] == [
             ("timeout", "no first token for 0.01 s")
@@ -179,9 +179,9 @@ def test_limits_end_a_run_with_a_reason_and_continue_goes_on(tmp_path: Path) -> 
     model = Scripted([call("look")], endless=True)
     agent = Agent("coder", llm=model, tools=[look], limits=Limits(max_steps=2, same_call=None))
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(Team([agent]), conversation, "Go"))
+        run(run_team(Team([agent]), conversation, "Go"))
         first = [(e.category, e.message) for e in _errors(conversation)]
-        run(worked(Team([agent]), conversation, UserMessage(control=Control(action="continue"))))
+        run(run_team(Team([agent]), conversation, UserMessage(control=Control(action="continue"))))
 
     assert first == [("budget", "max_steps: 2 steps since the last message")]
     assert len(model.prompts) == 4
@@ -190,7 +190,7 @@ def test_limits_end_a_run_with_a_reason_and_continue_goes_on(tmp_path: Path) -> 
 def test_the_same_call_with_the_same_result_again_and_again_is_stuck(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
         run(
-            worked(
+            run_team(
                 Team([Agent("c", llm=Scripted([call("look")], endless=True), tools=[look])]),
                 conversation,
                 "Go",
@@ -203,15 +203,15 @@ def test_the_same_call_with_the_same_result_again_and_again_is_stuck(tmp_path: P
 def test_the_turns_go_round_until_nobody_has_anything_new_to_say(tmp_path: Path) -> None:
     agents = [Agent("a", llm=Scripted("one", ".....")), Agent("b", llm=Scripted("two", "....."))]
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(Team(agents, turns=RoundRobin(pass_token=".....")), conversation, "Go"))
+        run(run_team(Team(agents, turns=RoundRobin(pass_token=".....")), conversation, "Go"))
 
-        assert [text for _, text in told(conversation)] == ["Go", "one", "two", "....."]
+        assert [text for _, text in outline(conversation)] == ["Go", "one", "two", "....."]
 
 
 def test_a_mention_hands_on(tmp_path: Path) -> None:
     agents = [Agent("a", llm=Scripted("@b, look.")), Agent("b", llm=Scripted("I see, mail b@example.org"))]
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(Team(agents), conversation, "Go", to=["a"]))
+        run(run_team(Team(agents), conversation, "Go", to=["a"]))
         answers = [e.event for e in conversation.entries() if isinstance(e.event, AssistantMessage)]
 
     assert [(answer.agent, answer.to) for answer in answers] == [("a", ("b",)), ("b", ())]
@@ -220,7 +220,9 @@ def test_a_mention_hands_on(tmp_path: Path) -> None:
 def test_entries_of_a_workflow_run_are_marked_with_it(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
         conversation.append(ModeSwitch(mode="run", active_run=WorkflowRun(id="r7", node="n1")), expected=0)
-        run(worked(Team([Agent("a", llm=Scripted([call("look")], "ok"), tools=[look])]), conversation, "Go"))
+        run(
+            run_team(Team([Agent("a", llm=Scripted([call("look")], "ok"), tools=[look])]), conversation, "Go")
+        )
         made = [e.event for e in conversation.entries() if isinstance(e.event, AssistantMessage | ToolResult)]
 
     assert {(event.run, event.node) for event in made} == {("r7", "n1")}
@@ -262,22 +264,22 @@ def test_the_log_refuses_to_be_worked_on_after_an_event_of_a_later_release(tmp_p
         )
 
         with pytest.raises(stenolog.errors.UnsupportedVersionError, match=r"9\.0"):
-            run(heard(Team([Agent("coder", llm=Scripted("no"))]), conversation))
+            run(streamed(Team([Agent("coder", llm=Scripted("no"))]), conversation))
 
 
 def test_a_message_with_an_id_is_said_once(tmp_path: Path) -> None:
     model = Scripted("Sold.", "Sold again.")
     with opened(tmp_path / "t.db") as conversation:
         for _ in range(2):
-            run(worked(Team([Agent("coder", llm=model)]), conversation, "Sell three", id="order-17"))
+            run(run_team(Team([Agent("coder", llm=model)]), conversation, "Sell three", id="order-17"))
 
-        assert [text for _, text in told(conversation)] == ["Sell three", "Sold."]
+        assert [text for _, text in outline(conversation)] == ["Sell three", "Sold."]
 
 
 def test_settings_and_the_first_message_are_recorded_in_one_go(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
         with pytest.raises(stenolog.errors.AgentNotFoundError, match=r"no agent 'bob' \(known: coder"):
-            run(worked(Team([Agent("coder", llm=Scripted("no"))]), conversation, "Hi", to="bob"))
+            run(run_team(Team([Agent("coder", llm=Scripted("no"))]), conversation, "Hi", to="bob"))
 
         assert conversation.position == 0
 
@@ -288,7 +290,7 @@ def test_a_turn_rule_that_names_a_stranger_is_refused(tmp_path: Path) -> None:
         opened(tmp_path / "t.db") as conversation,
         pytest.raises(stenolog.errors.AgentNotFoundError, match="no agent 'bob'"),
     ):
-        run(worked(team, conversation, "Hi"))
+        run(run_team(team, conversation, "Hi"))
 
 
 @pytest.mark.parametrize(
@@ -331,7 +333,7 @@ def test_an_open_call_that_another_program_made_is_not_run(tmp_path: Path) -> No
     )
     with opened(tmp_path / "t.db") as conversation:
         conversation.extend([UserMessage(text="Feed it", to=["coder"]), imported])
-        run(worked(Team([Agent("coder", llm=Scripted("I cannot tell."), tools=[feed])]), conversation))
+        run(run_team(Team([Agent("coder", llm=Scripted("I cannot tell."), tools=[feed])]), conversation))
         results = [e.event for e in conversation.entries() if isinstance(e.event, ToolResult)]
 
     assert ran == []
@@ -354,7 +356,9 @@ def test_a_model_that_closes_slowly_keeps_nobody_waiting(
     model = Slow("late", pause=5, timeouts=Timeouts(first_token=0.01))
 
     async def main() -> None:
-        await worked(Team([Agent("coder", llm=model, retries=RetryPolicy(attempts={}))]), conversation, "Go")
+        await run_team(
+            Team([Agent("coder", llm=model, retries=RetryPolicy(attempts={}))]), conversation, "Go"
+        )
         await asyncio.sleep(1.1)
 
     with opened(tmp_path / "t.db") as conversation:
@@ -367,16 +371,16 @@ def test_a_run_that_is_cancelled_twice_lets_its_claims_go(tmp_path: Path) -> Non
     team = Team([Agent("coder", llm=Scripted("x" * 400, "There.", pause=0.02))])
 
     async def main() -> None:
-        working = asyncio.create_task(worked(team, conversation, "Go"))
+        working = asyncio.create_task(run_team(team, conversation, "Go"))
         await asyncio.sleep(0.2)
         for _ in range(3):
             working.cancel()
             await asyncio.sleep(0)
         with contextlib.suppress(asyncio.CancelledError):
             await working
-        await worked(team, conversation)
+        await run_team(team, conversation)
 
     with opened(tmp_path / "t.db") as conversation:
         run(main())
 
-        assert told(conversation)[-1] == ("assistant_message", "There.")
+        assert outline(conversation)[-1] == ("assistant_message", "There.")

@@ -100,14 +100,14 @@ def told(messages: Any) -> list[Any]:
 
 
 @given(logs())
-def test_any_prefix_of_any_log_is_told_in_legal_order(log: list[Entry]) -> None:
+def test_the_events_of_any_prefix_of_any_log_are_in_legal_order(log: list[Entry]) -> None:
     found = {at: faults(api(ag_ui_events(log[:at]))) for at in range(len(log) + 1)}
 
     assert found == {at: [] for at in found}
 
 
 @given(decided())
-def test_what_was_decided_is_told_in_legal_order_with_every_word(history: list[Any]) -> None:
+def test_the_events_of_a_decided_log_are_in_legal_order_and_have_every_word(history: list[Any]) -> None:
     log = entries(*history)
     events = api(ag_ui_events(log))
     told = [(e.get("delta", ""), str(e.get("content", "")), (e.get("value") or "")) for e in events]
@@ -122,7 +122,7 @@ def test_what_was_decided_is_told_in_legal_order_with_every_word(history: list[A
     )
 
 
-def test_a_checker_that_finds_nothing_would_prove_nothing() -> None:
+def test_the_checker_of_the_order_finds_planted_faults() -> None:
     begun = {"type": "RUN_STARTED"}
     start, end = ({"type": f"TEXT_MESSAGE_{verb}", "messageId": "m"} for verb in ("START", "END"))
     over = {"type": "RUN_FINISHED"}
@@ -192,7 +192,7 @@ def test_a_call_that_awaits_a_person_is_an_interrupt() -> None:
     }
 
 
-def test_a_client_that_comes_back_is_given_all_that_was_said_its_own_words_too(log: Log) -> None:
+def test_a_client_that_reconnects_gets_all_messages_its_own_too(log: Log) -> None:
     conversation = log["cat"]
     live(conversation, [looking()], "Where is the cat?")
     conversation.append(stenolog.UserMessage(text="And the dog?"), id="m2")
@@ -216,7 +216,7 @@ def test_a_client_that_comes_back_is_given_all_that_was_said_its_own_words_too(l
 
 
 @pytest.mark.parametrize("snapshot", [True, False])
-def test_what_a_client_has_said_is_told_where_a_snapshot_would_take_it_away(log: Log, snapshot: bool) -> None:
+def test_a_users_message_is_sent_back_only_if_a_snapshot_would_remove_it(log: Log, snapshot: bool) -> None:
     conversation = log["bread"]
     first = turn(conversation, "m1", seen=["m1"])
     second = turn(conversation, "m3", seen=["m1", "baker@2", "m3"], snapshot=snapshot)
@@ -243,7 +243,7 @@ def test_a_run_that_raises_ends_with_an_error_and_raises(log: Log) -> None:
     assert api(heard)[-1] == {"type": "RUN_ERROR", "message": "the disk is full"}
 
 
-def test_who_stops_listening_stops_the_run(log: Log) -> None:
+def test_a_client_that_closes_the_stream_stops_the_run(log: Log) -> None:
     conversation = log["cat"]
 
     async def main() -> None:

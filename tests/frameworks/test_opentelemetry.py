@@ -25,7 +25,7 @@ from stenolog.engine import Agent, Team, regenerate
 from stenolog.errors import ConversationNotFoundError, OperationalError
 from stenolog.frameworks import export_spans, measure_requests
 from stenolog.models import Scripted
-from tests.engine.given import Clock, opened, run, worked
+from tests.engine.given import Clock, opened, run, run_team
 
 
 def look(path: str) -> str:
@@ -40,7 +40,7 @@ def work(path: Path, *messages: str) -> None:
         for message in messages:
             model = Scripted([call], "Three lines.", name="small")
             run(
-                worked(
+                run_team(
                     Team([Agent("coder", llm=model, tools=[look])], world=clock.world), conversation, message
                 )
             )

@@ -17,7 +17,7 @@ from stenolog.engine import Agent, RetryPolicy
 from stenolog.events import Usage
 from stenolog.models import ModelResponse, Progress, Timeouts
 from stenolog.projections.views.usage import usage as used
-from tests.engine.given import Clock, opened, run, worked
+from tests.engine.given import Clock, opened, run, run_team
 from tests.llms.api import TOKENS, Api
 from tests.llms.apis import GENERATE, every
 from tests.llms.listening import prompt
@@ -55,7 +55,7 @@ def asked(
     clock, timeouts = Clock(), Timeouts(first_token=0.5, idle=0.5)
     coder = Agent("coder", llm=api.at(server, timeouts=timeouts), retries=retries, limits=limits)
     with opened(path / "talks.db", clock) as conversation:
-        run(worked(Team([coder], world=clock.world), conversation, "Go"))
+        run(run_team(Team([coder], world=clock.world), conversation, "Go"))
         return [e.event for e in conversation.entries() if isinstance(e.event, AssistantMessage | LlmError)]
 
 

@@ -28,7 +28,7 @@ from stenolog.engine import Agent
 from stenolog.models import Model
 from stenolog.projections.requests.proofs import proofs
 from tests.agents.given import PYTHON
-from tests.engine.given import Clock, run, worked
+from tests.engine.given import Clock, run, run_team
 from tests.llms.api import Api
 from tests.llms.apis import CHAT, MESSAGES, every
 from tests.llms.server import Reply, Server, failure
@@ -75,7 +75,7 @@ def asked(conversation: Conversation, model: Model) -> None:
 
     async def work() -> None:
         async with team:
-            await worked(team, conversation, UserMessage(text=WORDS, to=["coder"]))
+            await run_team(team, conversation, UserMessage(text=WORDS, to=["coder"]))
 
     run(work())
 

@@ -16,7 +16,7 @@ from stenolog import Agent, Team
 from stenolog.adapters.store.postgres.presence import LEASE
 from stenolog.models import Scripted
 from stenolog.tools import tool
-from tests.engine.given import answers, call, results, worked
+from tests.engine.given import answers, call, results, run_team
 from tests.postgres.server import Server
 from tests.stores import workers
 
@@ -45,13 +45,13 @@ def look_for_ever(address: str, ledger: str, sender: Connection) -> None:
     """Run a team until the process is killed, and tell when it begins."""
     with stenolog.open(address) as log:
         sender.send("running")
-        asyncio.run(worked(team(Path(ledger), workers.PATIENCE, call("look")), log["demo"], "Look."))
+        asyncio.run(run_team(team(Path(ledger), workers.PATIENCE, call("look")), log["demo"], "Look."))
 
 
 def test_a_team_runs_and_checks_each_request_on_a_connection_of_its_own(address: str, tmp_path: Path) -> None:
     working = team(tmp_path / "ledger", 0.0, call("look"), "It is a cat.")
     with stenolog.open(address) as log:
-        asyncio.run(worked(working, log["demo"], "Look."))
+        asyncio.run(run_team(working, log["demo"], "Look."))
 
         assert [answer.text for answer in answers(log["demo"])] == ["", "It is a cat."]
         assert [result.text for result in results(log["demo"])] == ["a cat"]
@@ -73,7 +73,7 @@ def test_what_a_killed_process_was_at_is_done_again_when_its_lease_is_over(
         process.kill()
         process.join(workers.PATIENCE)
         began = time.monotonic()
-        asyncio.run(worked(team(ledger, 0.0, "It is a cat."), log["demo"]))
+        asyncio.run(run_team(team(ledger, 0.0, "It is a cat."), log["demo"]))
 
         assert time.monotonic() - began < LEASE + 5
         assert [result.text for result in results(log["demo"])] == ["a cat"]

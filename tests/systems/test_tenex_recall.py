@@ -26,7 +26,7 @@ from stenolog.errors import CallerError
 from stenolog.events import PositionRange
 from stenolog.models import ModelRequest, Scripted
 from stenolog.tools import recall, recall_from
-from tests.engine.given import run, worked
+from tests.engine.given import run, run_team
 from tests.postgres.in_schemas import damage
 
 TRUST = recall_from("menu")
@@ -48,7 +48,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
 def asked(conversation: Conversation, tool: Any, query: str, agent: str = "coder") -> ToolResult:
     """Have an agent call the tool, and return the result that the log has."""
     call = ToolCall(id="c1", name="recall", arguments=f'{{"query": "{query}"}}')
-    run(worked(Team([Agent(agent, Scripted(call, "Done."), tools=[tool])]), conversation, "Go", to=[agent]))
+    run(run_team(Team([Agent(agent, Scripted(call, "Done."), tools=[tool])]), conversation, "Go", to=[agent]))
     return [e.event for e in conversation.entries() if isinstance(e.event, ToolResult)][-1]
 
 
@@ -201,7 +201,7 @@ def test_passages_with_the_words_of_a_question_are_recorded_before_its_agent_is_
     sent, model = prompts()
     team = Team([Agent("coder", model, recall=AutoRecall("menu"))])
 
-    run(worked(team, log["site"], "Write what a rye loaf costs."))
+    run(run_team(team, log["site"], "Write what a rye loaf costs."))
 
     notes = [e for e in log["site"].entries() if getattr(e.event, "purpose", "") == "memory"]
     assert ("4.80" in sent[0], len(notes), notes[0].event.cause) == (True, 1, notes[0].position - 1)  # type: ignore[union-attr]
@@ -218,7 +218,7 @@ def test_a_passage_is_given_once_and_one_with_a_single_common_word_not_at_all(lo
     team = Team([Agent("coder", model, recall=AutoRecall("menu"), policy=MemoriesAndRecent(20))])
 
     for text in ("Which colour has a loaf?", "What costs a rye loaf?", "And what costs a rye loaf now?"):
-        run(worked(team, log["site"], text))
+        run(run_team(team, log["site"], text))
 
     assert [each.count("4.80") for each in sent] == [0, 1, 1]
 
@@ -228,6 +228,6 @@ def test_each_agent_is_given_its_own_passages_and_no_other_sees_them(log: Log) -
     told, plain = prompts()
     team = Team([Agent("coder", model, recall=AutoRecall("menu")), Agent("tester", plain)])
 
-    run(worked(team, log["site"], "Write what a rye loaf costs.", to=["coder", "tester"]))
+    run(run_team(team, log["site"], "Write what a rye loaf costs.", to=["coder", "tester"]))
 
     assert ("4.80" in sent[0], "4.80" in told[0]) == (True, False)

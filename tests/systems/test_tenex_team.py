@@ -29,7 +29,7 @@ from stenolog.engine import Agent, Orchestrator, RetryPolicy, Team
 from stenolog.errors import CorruptLogError, ModelError
 from stenolog.models import ModelRequest, ModelResponse, Scripted
 from stenolog.tools import ToolContext, tool
-from tests.engine.given import opened, run, worked
+from tests.engine.given import opened, run, run_team
 from tests.postgres.in_schemas import damage
 from tests.systems.given import Room, shown
 
@@ -78,9 +78,9 @@ def test_parallel_agents_hear_every_word_of_the_others_exactly_once(tmp_path: Pa
 
     for turn in range(4):
         with opened(tmp_path / "t.db") as conversation:
-            run(worked(trio(), conversation, f"{turn}", to=[*NAMES]))
+            run(run_team(trio(), conversation, f"{turn}", to=[*NAMES]))
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(trio(), conversation, "The end.", to=["tester"]))
+        run(run_team(trio(), conversation, "The end.", to=["tester"]))
         entries = list(conversation.entries())
         views = [a.receipt.view for a in answers(entries, "tester") if a.receipt]
         delivered = [p for view in views for p in told(conversation, "tester", view)]
@@ -107,7 +107,7 @@ def test_who_was_asked_together_saw_the_same_and_gets_the_others_words_as_missed
 
     agents = [Agent(name, llm=Waits(f"I {name}."), policy=TENEX) for name in ("coder", "tester")]
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(Team(agents), conversation, "Go.", to=["coder", "tester"]))
+        run(run_team(Team(agents), conversation, "Go.", to=["coder", "tester"]))
         assert [
             answer.receipt.view for answer in answers(list(conversation.entries())) if answer.receipt
         ] == [2, 2]
@@ -132,7 +132,7 @@ def test_what_was_only_read_is_told_apart_from_what_was_answered(tmp_path: Path)
                 conversation.append(UserMessage(text="Faster!", to=["coder"]))
             return f"I have {len(prompt.body['messages'])} messages."
 
-        run(worked(team(answer), conversation, "Build it.", to=["coder"]))
+        run(run_team(team(answer), conversation, "Build it.", to=["coder"]))
     with opened(tmp_path / "t.db") as conversation:
         first, last = (conversation.state(at).lane("coder") for at in (4, None))
 
@@ -143,7 +143,7 @@ def test_what_was_only_read_is_told_apart_from_what_was_answered(tmp_path: Path)
 def test_what_an_agent_was_shown_before_it_failed_was_read_and_not_answered(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
         run(
-            worked(
+            run_team(
                 team(lambda _: ModelError("unauthorized", "no key")), conversation, "Build it.", to=["coder"]
             )
         )
@@ -182,7 +182,7 @@ def test_no_session_crosses_agents_conversations_forks_or_restarts(tmp_path: Pat
 
     async def both(log: stenolog.Log, names: tuple[str, ...], say: str) -> None:
         three = team(backend, policy=TENEX | SinceLastTurn())
-        await asyncio.gather(*(worked(three, log[name], say, to=[*NAMES]) for name in names))
+        await asyncio.gather(*(run_team(three, log[name], say, to=[*NAMES]) for name in names))
 
     for say in ("One.", "Two."):
         with stenolog.open(tmp_path / "t.db") as log:
@@ -201,12 +201,12 @@ def test_no_session_crosses_agents_conversations_forks_or_restarts(tmp_path: Pat
 def test_after_a_reset_an_agent_has_no_session_and_is_told_from_there(tmp_path: Path) -> None:
     backend = Backend()
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(team(backend, policy=TENEX | SinceLastTurn()), conversation, "One.", to=["coder"]))
+        run(run_team(team(backend, policy=TENEX | SinceLastTurn()), conversation, "One.", to=["coder"]))
         conversation.append(
             ModeSwitch(context_from=conversation.position + 1), expected=conversation.position
         )
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(team(backend, policy=TENEX | SinceLastTurn()), conversation, "Two.", to=["coder"]))
+        run(run_team(team(backend, policy=TENEX | SinceLastTurn()), conversation, "Two.", to=["coder"]))
 
     assert backend.began == [("demo", "coder"), ("demo", "coder")]
 
@@ -265,7 +265,7 @@ def step_by_step(path: Path) -> Iterator[int]:
 
 def test_an_orchestrated_project_restarted_before_each_step_ends_as_it_does_in_one_go(tmp_path: Path) -> None:
     with opened(tmp_path / "whole.db") as conversation:
-        run(worked(led(), conversation, "Build it."))
+        run(run_team(led(), conversation, "Build it."))
         whole = list(conversation.entries())
     with opened(tmp_path / "steps.db") as conversation:
         run(led().send(conversation, "Build it."))
@@ -287,7 +287,7 @@ def _said(entry: Entry) -> tuple[str, str, str]:
 
 def test_routing_is_for_the_orchestrator_and_the_hand_off_for_whoever_is_next(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
-        run(worked(led(), conversation, "Build it."))
+        run(run_team(led(), conversation, "Build it."))
     with opened(tmp_path / "t.db") as conversation:
         views = {
             name: [a.receipt.view for a in answers(list(conversation.entries()), name) if a.receipt]
@@ -309,7 +309,7 @@ def test_routing_is_for_the_orchestrator_and_the_hand_off_for_whoever_is_next(tm
 def test_a_message_delivered_twice_is_said_once_and_answered_once(tmp_path: Path) -> None:
     for _ in range(2):
         with opened(tmp_path / "t.db") as conversation:
-            run(worked(team(echo), conversation, "Build it.", to=["coder"], id="event-1"))
+            run(run_team(team(echo), conversation, "Build it.", to=["coder"], id="event-1"))
     with opened(tmp_path / "t.db") as conversation:
         said = [getattr(entry.event, "text", "") for entry in conversation.entries(after=1)]
 
@@ -320,7 +320,7 @@ def test_two_teams_at_once_on_one_conversation_lose_nothing_and_do_nothing_twice
     async def both(one: Conversation, two: Conversation) -> None:
         async def conversations(conversation: Conversation, mark: str) -> None:
             for turn in range(5):
-                await worked(team(echo), conversation, f"{mark}{turn}", to=[NAMES[turn % 3]])
+                await run_team(team(echo), conversation, f"{mark}{turn}", to=[NAMES[turn % 3]])
 
         await asyncio.gather(conversations(one, "a"), conversations(two, "b"))
 
@@ -386,7 +386,7 @@ def test_a_view_is_loaded_when_it_is_looked_at_and_nothing_else_with_it(
 
 def test_all_that_the_agents_are_sent_comes_from_the_log_in_another_place(tmp_path: Path) -> None:
     with opened(tmp_path / "one.db") as conversation:
-        run(worked(team(echo), conversation, "Build it.", to=[*NAMES]))
+        run(run_team(team(echo), conversation, "Build it.", to=[*NAMES]))
         sent = {name: conversation.request(name).bytes for name in NAMES}
         events = [NewEntry(entry.event, entry.id, entry.time) for entry in conversation.entries()]
     with opened(tmp_path / "two.db") as conversation:
