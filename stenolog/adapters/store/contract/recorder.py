@@ -161,9 +161,12 @@ class LogRecorder(ProcessRecorder):
     def is_inherited(self, stream: values.Stream, position: int) -> bool:
         """Return whether a fork inherits the position, so that it must have an entry."""
 
-    @abstractmethod
     def resolve(self, stream: values.Stream) -> int | None:
         """Return a stream's key, and note it there; None while it has no entries."""
+        # Only a key that was found is kept: the conversation may begin at any moment.
+        if stream.key is None:
+            stream.key = self.conversations.find(stream.name)
+        return stream.key
 
     @abstractmethod
     def head(self, stream: values.Stream) -> values.Head:
@@ -218,9 +221,9 @@ class LogRecorder(ProcessRecorder):
     def notification_bounds(self, segment: values.Segment) -> tuple[int, int]:
         """Return the notification ids of a segment's first and last entry; 0 if it has none."""
 
-    @abstractmethod
     def deletions(self) -> int:
         """Return a number that changes with each deletion, and is restored by a backup."""
+        return self.load_cursor(values.DELETIONS).position
 
     # Imports
 

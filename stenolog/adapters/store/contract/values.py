@@ -14,6 +14,8 @@ InTransaction: TypeAlias = Callable[[Any, int], object]
 """A function that is given the connection of a transaction, and the key of the stream that it appends to."""
 LAST = 2**62
 """A position beyond any there can be."""
+DELETIONS = "deletions"
+"""The name in `tracking` of a number that is another one after each deletion."""
 EVERYWHERE = 0
 """A key of no conversation, for those who follow all of the log: their positions are its notification ids."""
 Synchronous: TypeAlias = Literal["full", "normal"]

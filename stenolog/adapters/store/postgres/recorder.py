@@ -216,12 +216,6 @@ class PostgresLogRecorder(LogRecorder, PostgresApplicationRecorder):
         key = stream.key or 0
         return self.datastore.read(lambda c: shared.is_inherited(c, key, position))
 
-    def resolve(self, stream: Stream) -> int | None:
-        # Only a key that was found is kept: the conversation may begin at any moment.
-        if stream.key is None:
-            stream.key = self.conversations.find(stream.name)
-        return stream.key
-
     def head(self, stream: Stream) -> Head:
         key = self.resolve(stream)
         if key is None:
@@ -284,9 +278,6 @@ class PostgresLogRecorder(LogRecorder, PostgresApplicationRecorder):
     def notification_bounds(self, segment: Segment) -> tuple[int, int]:
         return self.datastore.read(lambda c: followed.notification_bounds(c, segment))
 
-    def deletions(self) -> int:
-        return self.load_cursor(conversation_rows.DELETIONS).position
-
     def listening(self, wake: Callable[[], object], *, drafts: bool = False) -> AbstractContextManager[None]:
         return self.bell.subscribe(wake, drafts=drafts)
 
@@ -300,9 +291,6 @@ class PostgresLogRecorder(LogRecorder, PostgresApplicationRecorder):
 
     def max_tracking_id(self, application_name: str) -> int | None:
         return self.datastore.read(lambda c: shared.tracked(c, application_name))
-
-    def has_tracking_id(self, application_name: str, notification_id: int | None) -> bool:
-        return notification_id is None or (self.max_tracking_id(application_name) or 0) >= notification_id
 
     def load_cursor(self, name: str, key: int = EVERYWHERE) -> Cursor:
         return self.datastore.read(lambda c: shared.load_cursor(c, name, key))

@@ -35,7 +35,6 @@ from .statements import (
     conversation_rows,
     erasure_rows,
     event_rows,
-    followed,
 )
 
 
@@ -254,7 +253,7 @@ class PostgresDrafts(DraftStore):
         return self._datastore.read(lambda c: claim_rows.drafts(c, fence))
 
     def since(self, keys: Collection[int], seen: Mapping[int, int]) -> list[values.DraftRow]:
-        return self._datastore.read(lambda c: followed.drafted(c, keys, seen))
+        return self._datastore.read(lambda c: claim_rows.drafted(c, keys, seen))
 
 
 def _all_stand(

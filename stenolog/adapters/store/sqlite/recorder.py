@@ -189,12 +189,6 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
         with self.datastore.reading() as connection:
             return shared.is_inherited(connection, stream.key, position)
 
-    def resolve(self, stream: values.Stream) -> int | None:
-        # Only a key that was found is kept: the conversation may begin at any moment.
-        if stream.key is None:
-            stream.key = self.conversations.find(stream.name)
-        return stream.key
-
     def head(self, stream: values.Stream) -> values.Head:
         key = self.resolve(stream)
         if key is None:
@@ -278,9 +272,6 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
         with self.datastore.reading() as connection:
             first, last = connection.execute(BOUNDS, (key, after, key, upto)).fetchone()
         return first or 0, last or 0
-
-    def deletions(self) -> int:
-        return self.load_cursor(conversation_rows.DELETIONS).position
 
     def listening(self, wake: Callable[[], object], *, drafts: bool = False) -> AbstractContextManager[None]:
         # A commit of another process does not say what it has written.

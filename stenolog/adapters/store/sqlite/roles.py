@@ -17,7 +17,7 @@ from stenolog.adapters.store.sqlite.statements.dialect import shared
 
 from . import appends
 from .file_safety import KEY_BYTES
-from .statements import claim_rows, conversation_rows, erasure_rows, event_rows
+from .statements import claim_rows, conversation_rows, erasure_rows
 from .turn.datastore import SqliteLogDatastore
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class SqliteDrafts(DraftStore):
 
     def since(self, keys: Collection[int], seen: Mapping[int, int]) -> list[values.DraftRow]:
         with self._datastore.reading() as connection:
-            return event_rows.drafted(connection, keys, seen)
+            return claim_rows.drafted(connection, keys, seen)
 
 
 def _key(stream: values.Stream) -> int:

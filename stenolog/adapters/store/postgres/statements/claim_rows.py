@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from stenolog.adapters.store.contract.values import Claim
+from stenolog.adapters.store.contract.values import Claim, DraftRow
 from stenolog.adapters.store.postgres.connection.datastore import LogConnection
 from stenolog.domain.errors import VersionConflictError
 
@@ -131,3 +131,21 @@ def _bytes(text: str) -> bytes:
 
 def _text(stored: bytes) -> str:
     return stored.decode(errors="surrogatepass")
+
+
+# OFFSET 0 has each draft looked up by its key: the table grows to many times what is new in it.
+UNSEEN = """SELECT c.stream, c.fence, c.lane, c.effect, c.cause, c.attempt, coalesce(d.number, 0),
+        coalesce(d.said, '')
+    FROM {s}.claims AS c
+    LEFT JOIN unnest(%s::bigint[], %s::int[]) AS seen (fence, number) ON seen.fence = c.fence
+    LEFT JOIN LATERAL (SELECT number, said FROM {s}.drafts AS d
+        WHERE d.fence = c.fence AND d.number > coalesce(seen.number, 0) OFFSET 0) AS d ON true
+    WHERE c.stream = ANY(%s) ORDER BY c.fence, d.number"""
+
+
+def drafted(connection: LogConnection, keys: Collection[int], seen: Mapping[int, int]) -> list[DraftRow]:
+    """Return claims of streams, with draft rows not seen."""
+    rows = connection.run(UNSEEN, ([*seen], [*seen.values()], [*keys])).fetchall()
+    return [
+        DraftRow(key, fence, _text(lane), _text(effect), *rest) for key, fence, lane, effect, *rest in rows
+    ]

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Any
 
 from stenolog.adapters.store.contract.appends import check_storable
-from stenolog.adapters.store.contract.values import Order, Which
+from stenolog.adapters.store.contract.values import DELETIONS, Order, Which
 from stenolog.adapters.store.postgres.connection import schema
 from stenolog.adapters.store.postgres.connection.datastore import LogConnection
 from stenolog.domain.history import (
@@ -36,8 +36,6 @@ RECENT = 8_000
 BEGUN_BEFORE = "stream < (SELECT stream FROM {s}.conversations WHERE name = %s)"
 OLDER = "(last_at, stream) < (SELECT last_at, stream FROM {s}.conversations WHERE name = %s)"
 CREATE = "INSERT INTO {s}.conversations (name, parent, fork_position) VALUES (%s, %s, %s) RETURNING stream"
-DELETIONS = "deletions"
-"""The name in `tracking` of a number that is another one after each deletion."""
 # Random, and not counted: a restored backup would count to numbers that were used before.
 MARK_DELETION = """INSERT INTO {s}.tracking (name, stream, position, piece) VALUES (%s, 0, %s, 0)
     ON CONFLICT (name, stream) DO UPDATE SET position = excluded.position"""

@@ -10,7 +10,7 @@ or that had ended when locks were read. Others' transactions, open for hours, ho
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eventsourcing.persistence import Notification
@@ -19,7 +19,6 @@ from stenolog.adapters.store.contract.values import (
     LAST,
     CommittedRow,
     ConversationKey,
-    DraftRow,
     LogMoment,
     Segment,
 )
@@ -155,29 +154,9 @@ APPENDED = f"""SELECT {COLUMNS}
     JOIN {{s}}.stored_events AS e ON e.stream = asked.stream
         AND e.position > asked.position AND e.position <= asked.position + %s
     ORDER BY e.stream, e.position"""
-# OFFSET 0 has each draft looked up by its key: the table grows to many times what is new in it.
-DRAFTED = """SELECT c.stream, c.fence, c.lane, c.effect, c.cause, c.attempt, coalesce(d.number, 0),
-        coalesce(d.said, '')
-    FROM {s}.claims AS c
-    LEFT JOIN unnest(%s::bigint[], %s::int[]) AS seen (fence, number) ON seen.fence = c.fence
-    LEFT JOIN LATERAL (SELECT number, said FROM {s}.drafts AS d
-        WHERE d.fence = c.fence AND d.number > coalesce(seen.number, 0) OFFSET 0) AS d ON true
-    WHERE c.stream = ANY(%s) ORDER BY c.fence, d.number"""
 
 
 def appended(connection: LogConnection, behind: Mapping[int, int], limit: int) -> list[CommittedRow]:
     """Return the next entries of streams after a position of each."""
     values = ([*behind], [*behind.values()], limit)
     return [*map(CommittedRow._make, connection.run(APPENDED, values).fetchall())]
-
-
-def drafted(connection: LogConnection, keys: Collection[int], seen: Mapping[int, int]) -> list[DraftRow]:
-    """Return claims of streams, with draft rows not seen."""
-    rows = connection.run(DRAFTED, ([*seen], [*seen.values()], [*keys])).fetchall()
-    return [
-        DraftRow(key, fence, _text(lane), _text(effect), *rest) for key, fence, lane, effect, *rest in rows
-    ]
-
-
-def _text(stored: bytes) -> str:
-    return stored.decode(errors="surrogatepass")

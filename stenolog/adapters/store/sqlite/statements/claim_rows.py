@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from stenolog.adapters.store.contract.values import START, Claim
+from stenolog.adapters.store.contract.values import START, Claim, DraftRow
 from stenolog.domain.errors import VersionConflictError
 
 from . import event_rows
@@ -76,3 +77,17 @@ def drafts(connection: sqlite3.Connection, fence: int) -> list[bytes]:
 def _insert(connection: sqlite3.Connection, key: int, claim: Claim) -> Claim | None:
     cursor = connection.execute(TAKE, (key, *claim[1:]))
     return claim._replace(fence=cursor.lastrowid or 0) if cursor.rowcount else None
+
+
+UNSEEN = """SELECT c.stream, c.fence, c.lane, c.effect, c.cause, c.attempt, coalesce(d.number, 0),
+        coalesce(d.said, x'')
+    FROM json_each(?) AS asked JOIN claims AS c ON c.stream = asked.value
+    LEFT JOIN drafts AS d ON d.fence = c.fence AND d.number > coalesce(
+        (SELECT seen.value FROM json_each(?) AS seen WHERE seen.key = CAST(c.fence AS TEXT)), 0)
+    ORDER BY c.fence, d.number"""
+
+
+def drafted(connection: sqlite3.Connection, keys: Collection[int], seen: Mapping[int, int]) -> list[DraftRow]:
+    """Return the claims on streams, with the rows of their drafts that were not seen."""
+    values = (json.dumps([*keys]), json.dumps(seen))
+    return [*map(DraftRow._make, connection.execute(UNSEEN, values).fetchall())]

@@ -9,7 +9,7 @@ from typing import Any
 
 from stenolog.adapters.store.contract.appends import check_storable
 from stenolog.adapters.store.contract.shared_rows import texts
-from stenolog.adapters.store.contract.values import ConversationKey, Order, Which
+from stenolog.adapters.store.contract.values import DELETIONS, ConversationKey, Order, Which
 from stenolog.domain.erasure import RECEIPT, RECEIPT_BYTES
 from stenolog.domain.history import (
     ARCHIVED,
@@ -42,8 +42,6 @@ OLDER = f"({LAST_AT}, stream) < (SELECT {LAST_AT}, stream FROM conversations WHE
 CREATE = "INSERT INTO conversations (name, parent, fork_position) VALUES (?, ?, ?)"
 ALL = "SELECT stream, name, parent, fork_position FROM conversations ORDER BY stream"
 # A backup put in the log's place has its own number: so files beside the log can tell.
-DELETIONS = "deletions"
-"""The name in `tracking` of a number that is another one after each deletion."""
 NEWEST = "SELECT coalesce(max(rowid), 0) FROM stored_events"
 # Random, and not counted: a restored backup would count to numbers that were used before.
 MARK_DELETION = "INSERT OR REPLACE INTO tracking (name, stream, position, piece) VALUES (?, 0, random(), 0)"

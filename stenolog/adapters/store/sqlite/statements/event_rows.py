@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import chain
 from math import inf
 from typing import Any
 
-from stenolog.adapters.store.contract.values import LAST, START, CommittedRow, DraftRow, Head, Row, Segment
+from stenolog.adapters.store.contract.values import LAST, START, CommittedRow, Head, Row, Segment
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import Record
 from stenolog.domain.erasure import ERASED, SWITCH, is_receipt
@@ -316,23 +316,11 @@ APPENDED = f"""{COMMITTED} e.rowid IN (
     WHERE n.originator_id = CAST(asked.key AS INTEGER)
         AND n.originator_version > asked.value AND n.originator_version <= asked.value + ?)
     ORDER BY e.originator_id, e.originator_version"""
-DRAFTED = """SELECT c.stream, c.fence, c.lane, c.effect, c.cause, c.attempt, coalesce(d.number, 0),
-        coalesce(d.said, x'')
-    FROM json_each(?) AS asked JOIN claims AS c ON c.stream = asked.value
-    LEFT JOIN drafts AS d ON d.fence = c.fence AND d.number > coalesce(
-        (SELECT seen.value FROM json_each(?) AS seen WHERE seen.key = CAST(c.fence AS TEXT)), 0)
-    ORDER BY c.fence, d.number"""
 
 
 def appended(connection: sqlite3.Connection, behind: Mapping[int, int], limit: int) -> list[CommittedRow]:
     """Return the next entries of streams behind a position of each."""
     return [*map(CommittedRow._make, connection.execute(APPENDED, (json.dumps(behind), limit)).fetchall())]
-
-
-def drafted(connection: sqlite3.Connection, keys: Collection[int], seen: Mapping[int, int]) -> list[DraftRow]:
-    """Return the claims on streams, with the rows of their drafts that were not seen."""
-    values = (json.dumps([*keys]), json.dumps(seen))
-    return [*map(DraftRow._make, connection.execute(DRAFTED, values).fetchall())]
 
 
 LONG = 1_024
