@@ -63,8 +63,8 @@ def erase(conversation: StreamHandle, positions: Sequence[int], *, reason: str, 
             f"{conversation.name!r} at position {min(erasable)}: inherited; erase it where it was written"
         )
     # First, since it cannot be found again once the words are gone: killed here, nothing is erased yet.
-    if told := _blobs_with(conversation, sorted(erasable)):
-        log.recorder.blobs.delete(told)
+    if blobs := _blobs_with(conversation, sorted(erasable)):
+        log.recorder.blobs.delete(blobs)
     while True:
         try:
             recorded_at = _write(conversation, key, sorted(erasable), reason, who)
@@ -109,9 +109,9 @@ def _write(
     for holder, name in found.items():
         handle = StreamHandle(log, log.streams.share(Stream(name, holder)))
         inherited = log.recorder.lineage(handle.stream)[-1].after
-        there = [at for at in positions if holder == key or at <= inherited]
-        position, repairs = _repairs(handle, there)
-        events = [*repairs, erasure.erasure_message(there, by=by, reason=reason)]
+        erased = [at for at in positions if holder == key or at <= inherited]
+        position, repairs = _repairs(handle, erased)
+        events = [*repairs, erasure.erasure_message(erased, by=by, reason=reason)]
         written[holder] = position, [appends.prepare(log.edge, NewEntry(each, time=now)) for each in events]
     recorded_at = log.recorder.erasure.erase(conversation.stream, positions, found, written)
     log.seals.renew(log.recorder.seal_key)

@@ -255,12 +255,12 @@ def write_workspace_file(root: Path, path: str, content: bytes, earlier: Contain
     *folders, name = path.split("/")
     try:
         with _opened(root, folders) as folder:
-            there = _read(folder, name)
-            if there == content:
+            existing = _read(folder, name)
+            if existing == content:
                 return False
-            if there is not None and sha256(there).hexdigest() not in earlier:
+            if existing is not None and sha256(existing).hexdigest() not in earlier:
                 raise FileExistsError
-            _write_file(folder, name, content, replace=there is not None)
+            _write_file(folder, name, content, replace=existing is not None)
     except FileExistsError:
         raise CallerError(
             f"{root / path}: expected no file, or one that was made here; what stands there is kept"

@@ -36,9 +36,9 @@ class ListedConversation(NamedTuple):
     @property
     def agents(self) -> list[str]:
         """Every agent, the one that answered most first."""
-        there = {lane.agent for lane in self.state.lanes.values()} | set(self.settings.members)
+        agents = {lane.agent for lane in self.state.lanes.values()} | set(self.settings.members)
         answers = self.overview.answers
-        return sorted(there | set(answers), key=lambda agent: (-answers.get(agent, 0), agent))
+        return sorted(agents | set(answers), key=lambda agent: (-answers.get(agent, 0), agent))
 
     @property
     def models(self) -> list[str]:

@@ -23,7 +23,7 @@ def EDITED(known: tuple[int, ...], entry: Entry) -> tuple[int, ...]:
     return (*known, replaced) if replaced else known
 
 
-def visible_to(there: StreamHandle, agent: str, task: str = "") -> Callable[[Entry], bool]:
+def visible_to(conversation: StreamHandle, agent: str, task: str = "") -> Callable[[Entry], bool]:
     """Return whether a lane may see an entry; never if the conversation cannot be read.
 
     It sees what its whole history would send, and what summaries hide. It does not see what is erased,
@@ -31,13 +31,14 @@ def visible_to(there: StreamHandle, agent: str, task: str = "") -> Callable[[Ent
     transforms omit or reword.
     """
     try:
-        own = policy(folds.fold_at(there, folds.SETTINGS).card_of(agent).policy).rewrites or Transforms()
-        request = building.request(there, agent, task, None, None, FullHistory() | own)
+        card = folds.fold_at(conversation, folds.SETTINGS).card_of(agent)
+        own = policy(card.policy).rewrites or Transforms()
+        request = building.request(conversation, agent, task, None, None, FullHistory() | own)
         seen = {at for part in request.parts if part.rule not in own.names for at in part.positions}
         # No transform has seen what summaries cover.
         left_out = () if own.names else request.omissions
         covered = [(left.first, left.last) for left in left_out if left.rule == "covered"]
-        edited: tuple[int, ...] = folds.fold_at(there, folds.persistent(EDITED))
+        edited: tuple[int, ...] = folds.fold_at(conversation, folds.persistent(EDITED))
     except StenologError:
         return lambda entry: False
 

@@ -218,17 +218,17 @@ def _compare_erasures(inspection: Inspection, history: History, found: Findings,
         if stream not in names or only not in (None, names[stream]):
             continue
         # Of a record before its entry, nobody could tell that the entry was erased after a head.
-        there = "no entry"
+        actual = "no entry"
         for record in inspection.records(stream, position - 1, position):
-            there = "words in their place" if isinstance(record, Record) and record.erased is None else ""
-        if there:
-            found.problems.append(_not_erased(names, (stream, position), "an erased entry", there))
+            actual = "words in their place" if isinstance(record, Record) and record.erased is None else ""
+        if actual:
+            found.problems.append(_not_erased(names, (stream, position), "an erased entry", actual))
 
 
-def _not_erased(names: Mapping[int, str], place: tuple[int, int], expected: str, there: str) -> Problem:
+def _not_erased(names: Mapping[int, str], place: tuple[int, int], expected: str, actual: str) -> Problem:
     """Return the problem of an entry not erased as the history says."""
     stream, position = place
-    return Problem(names.get(stream, ""), position, "/event", "erased", expected, there)
+    return Problem(names.get(stream, ""), position, "/event", "erased", expected, actual)
 
 
 def _fork(held: ConversationRow) -> int | None:
@@ -249,14 +249,14 @@ def _check_head(
 ) -> None:
     """Compute the log's head at the noted moment, and compare."""
     if then is None:
-        there = f"a history of {history.number} records, and no record {kept.number}"
-        found.problems.append(_problem("", "/head", str(kept), there, "head"))
+        actual = f"a history of {history.number} records, and no record {kept.number}"
+        found.problems.append(_problem("", "/head", str(kept), actual, "head"))
         return
     digest, listed = then
     gone = sorted(listed.keys() - history.listed.keys())
     if gone:
-        there = f"not provable: conversation {gone[0]} was deleted since; keep the head of today"
-        found.problems.append(_problem("", "/head", str(kept), there, "head"))
+        actual = f"not provable: conversation {gone[0]} was deleted since; keep the head of today"
+        found.problems.append(_problem("", "/head", str(kept), actual, "head"))
         return
     head = _head(inspection, kept.number, kept.newest, digest, listed)
     if newest < kept.newest or head != kept:

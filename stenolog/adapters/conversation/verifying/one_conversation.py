@@ -233,11 +233,11 @@ class Check:
         for pointer, sha in blobs_of(entry.event):
             self.found.named_blobs.setdefault(sha, (self.held.name, entry.position, pointer))
         for (kept, kepts), state in zip(self.kept, (self.state, self.settings), strict=False):
-            if told := kepts.at(entry.position):
-                self._check_checkpoints(kept, kepts, told, state, entry.position)
+            if states := kepts.at(entry.position):
+                self._check_checkpoints(kept, kepts, states, state, entry.position)
         for kept, kepts, window in self.windows:
-            if told := kepts.at(entry.position):
-                self._check_checkpoints(kept, kepts, told, window.snapshot, entry.position)
+            if states := kepts.at(entry.position):
+                self._check_checkpoints(kept, kepts, states, window.snapshot, entry.position)
 
     def _check_link(self, entry: Entry) -> None:
         """Check that a fork's first event names its row's position."""
@@ -247,11 +247,11 @@ class Check:
             self._problem("/event/parent/position", "link", str(self.held.fork), str(stands), entry.position)
 
     def _check_checkpoints(
-        self, kept: PersistentFold[Any], kepts: Kepts, told: list[bytes], folded: Any, position: int
+        self, kept: PersistentFold[Any], kepts: Kepts, states: list[bytes], folded: Any, position: int
     ) -> None:
         """Compare a checkpoint with the fold from zero; report the first that differs."""
         true = kept.dump(folded)
-        for state in told:
+        for state in states:
             different = None if state == true else first_difference(json.loads(true), json.loads(state))
             if different:
                 pointer = f"/{kept.fold.name}{different.pointer}"

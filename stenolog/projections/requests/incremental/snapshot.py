@@ -103,8 +103,8 @@ class CapturedSession(NamedTuple):
     def segments(self) -> Iterator[MessageSegment]:
         """Yield the new segments."""
         for first in range(0, self._segmented, SEGMENT):
-            there = range(self.first + first, self.first + first + SEGMENT)
-            ids = tuple(id for id, at in self.ids if at in there)
+            segment = range(self.first + first, self.first + first + SEGMENT)
+            ids = tuple(id for id, at in self.ids if at in segment)
             text = _text(self.messages[first : first + SEGMENT])
             yield MessageSegment(sha256(compact(ids).encode() + text).hexdigest()[:32], ids, text)
 
@@ -189,8 +189,8 @@ def _frozen_state(window: Window) -> FrozenState | None:
 
 def fingerprint(preamble: Preamble, first: Sequence[Message]) -> str:
     """Return the digest of what stands around the conversation."""
-    told = preamble._replace(counter=preamble.counter.id, stubs=sorted(preamble.stubs))  # type: ignore[arg-type]
-    return sha256(repr((told, tuple(first))).encode(errors="surrogatepass")).hexdigest()
+    settled = preamble._replace(counter=preamble.counter.id, stubs=sorted(preamble.stubs))  # type: ignore[arg-type]
+    return sha256(repr((settled, tuple(first))).encode(errors="surrogatepass")).hexdigest()
 
 
 class ResumableSession(NamedTuple):
@@ -206,24 +206,24 @@ class ResumableSession(NamedTuple):
 
     def window(self, made: Window, whole: Callable[[int], Window]) -> Window:
         """Have a window that was made of the tail go on from the frozen prefix."""
-        told, frozen = self.snapshot.frozen, FrozenPrefix()
-        frozen.last, frozen.called = told.last, set(told.called)
-        frozen.tools = dict.fromkeys(told.tools)
-        frozen.end = Message(told.role, (), told.positions, told.rule, stop=told.stop)
-        if told.answer is not None:
-            said = frozen.end._replace(role="assistant", calls=told.answer, joins=told.joins)
+        stored, frozen = self.snapshot.frozen, FrozenPrefix()
+        frozen.last, frozen.called = stored.last, set(stored.called)
+        frozen.tools = dict.fromkeys(stored.tools)
+        frozen.end = Message(stored.role, (), stored.positions, stored.rule, stop=stored.stop)
+        if stored.answer is not None:
+            said = frozen.end._replace(role="assistant", calls=stored.answer, joins=stored.joins)
             frozen.answer = ToolGroup(said)
-            frozen.answer.results.update({key: said for key in told.answer if key not in told.open})
-        made.frozen, made.whole, made.earlier = frozen, whole, told.rows
+            frozen.answer.results.update({key: said for key in stored.answer if key not in stored.open})
+        made.frozen, made.whole, made.earlier = frozen, whole, stored.rows
         return made
 
     def resume(self, writer: Writer) -> None:
         """Have a new writer go on after what was written."""
-        told = self.snapshot
+        snapshot = self.snapshot
         writer.resume(
             EarlierMessages([each.text for each in self.segments]) if self.segments else None,
-            json.loads(b"[%b]" % told.rest),
-            told.memo,
+            json.loads(b"[%b]" % snapshot.rest),
+            snapshot.memo,
         )
         earlier = chain.from_iterable(each.ids for each in self.segments)
-        writer.call_ids.resume(earlier, len(self.segments) * SEGMENT, told.ids)
+        writer.call_ids.resume(earlier, len(self.segments) * SEGMENT, snapshot.ids)

@@ -118,26 +118,26 @@ class Keeper(WindowListener):
         writer, api = session.writer, wire(session.api)
         if writer is None:
             return None
-        number, told = writer.number, self._written.get(api, KeptSegments(writer))
-        if told.writer is None:
-            told = told._replace(writer=writer, number=number)
-        elif told.writer is not writer:
+        number, written = writer.number, self._written.get(api, KeptSegments(writer))
+        if written.writer is None:
+            written = written._replace(writer=writer, number=number)
+        elif written.writer is not writer:
             # All was written anew, as after another card. It is not stored anew after each such change.
-            told = KeptSegments(writer, number=number + number // 4)
-        self._written[api] = told
-        due = (len(told.digests) + 1) * snapshot.SEGMENT + snapshot.HELD
-        if number < (told.number + FEWEST if at_end else max(told.number, due)):
+            written = KeptSegments(writer, number=number + number // 4)
+        self._written[api] = written
+        due = (len(written.digests) + 1) * snapshot.SEGMENT + snapshot.HELD
+        if number < (written.number + FEWEST if at_end else max(written.number, due)):
             return None
-        found = session.captured(len(told.digests))
+        found = session.captured(len(written.digests))
         if found is None:
             return None
-        return partial(self._write, api, told, found, bytes.fromhex(digest), number)
+        return partial(self._write, api, written, found, bytes.fromhex(digest), number)
 
     def _write(
-        self, api: str, told: KeptSegments, found: CapturedSession, digest: bytes, number: int
+        self, api: str, written: KeptSegments, found: CapturedSession, digest: bytes, number: int
     ) -> None:
         put, version = self.checkpoints.put, folds.rules_version()
-        digests, streams = told.digests, told.streams
+        digests, streams = written.digests, written.streams
         for segment in found.segments():
             run = CheckpointRun(1, b"", ((1, segment.packed),))
             put(self.key, _segment(self.name, api, len(digests)), version, run)
@@ -145,7 +145,7 @@ class Keeper(WindowListener):
         kept, position = _fold(self.name, api), found.window.position
         state = kept.dump(StoredSnapshot(found.snapshot(digests), streams))
         put(self.key, kept.fold.name, kept.version, CheckpointRun(position, digest, ((position, state),)))
-        self._written[api] = KeptSegments(told.writer, digests, streams, number)
+        self._written[api] = KeptSegments(written.writer, digests, streams, number)
         with suppress(StenologError):
             is_here = self.recorder.conversations.name_of(self.key) is not None
             # It was deleted, or words of it were erased, by another process.
