@@ -17,11 +17,15 @@ MARKS = {
 def listed(names: Iterable[tuple[str, Any]], *, with_methods: bool) -> str:
     """Return the list of some names and their values, with a row for each method of a class if asked."""
     given = dict(names)
-    rows = list[str]()
+    rows, mute = list[str](), list[str]()
     for name, value in given.items():
-        rows.append(_row(name, value))
+        row = _row(name, value)
+        if row == f"- `{name}`":
+            mute.append(f"`{name}`")
+            continue
+        rows.append(row)
         rows += [f"    {_row(*each)}" for each in _methods(name, value, given) if with_methods]
-    return "\n".join(rows)
+    return "\n".join([*rows, *([f"\nAlso: {', '.join(mute)}."] if mute else [])])
 
 
 def _methods(name: str, value: Any, beside: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -58,7 +58,11 @@ def _helps(name: str, ctx: click.Context, before: str) -> Iterator[str]:
     """Yield the help of a command, and of those in it."""
     command = ctx.command.get_command(ctx, name)  # type: ignore[attr-defined]
     inner = click.Context(command, info_name=name, parent=ctx, terminal_width=100, max_content_width=100)
-    yield f"### {before} {name}\n\n```text\n{command.get_help(inner)}\n```\n"
+    usage, _, rest = command.get_help(inner).partition("\n\n")
+    words = " ".join(usage.removeprefix("Usage: ").replace("[OPTIONS]", "").split())
+    shown = rest.replace("\n\nOptions:\n", "\n\n")
+    head = "" if words == f"{before} {name}" else f"{words}\n\n"
+    yield f"### {before} {name}\n\n```text\n{head}{shown}\n```\n"
     if isinstance(command, click.Group):
         for each in command.list_commands(inner):
             yield from _helps(each, inner, f"{before} {name}")

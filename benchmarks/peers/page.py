@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import platform
 import re
@@ -15,8 +14,6 @@ from benchmarks.peers.plot import Line, plot
 from benchmarks.peers.registry import FLOORS, KNOWN, OURS
 from benchmarks.peers.speed import seconds
 from benchmarks.peers.tables import (
-    NONE,
-    TIMES,
     WRONG,
     Found,
     beside,
@@ -50,7 +47,6 @@ def write() -> None:
     """Put the tables and the plot into the docs."""
     found = last()
     put(PAGE, "peers", tables(found))
-    put(PAGE, "limits", limits(found))
     if all("turn settled" in found.get(name, {}) for name in ("floor_cached", *OURS)):
         put(README, "figures", headline(found))
     PICTURE.parent.mkdir(exist_ok=True)
@@ -107,17 +103,6 @@ def measured(found: dict[str, Found]) -> str:
     python = f"Python {floor.get('python', '?')}, SQLite {floor.get('sqlite', '?')}"
     cores = f"{os.cpu_count()} processors, {platform.system()} {platform.machine()}"
     return f"Measured {when} at {of}, {how}: {python}, {cores}."
-
-
-def limits(found: dict[str, Found]) -> str:
-    """Return the rows with limits, as Markdown."""
-    lines = ["| | limit | measured | |", "|---|---:|---:|---|"]
-    for row in (each for each in acceptance.rows(found) if each.limit):  # faults are in a table of their own
-        unit = f" {TIMES}" if row.unit == "x" else row.unit
-        note = "" if row.ok else f"**missed** {row.note}"
-        limit = NONE if row.limit == math.inf else f"{row.limit:g}{unit}"
-        lines.append(f"| {row.name} | {limit} | {row.value:.3g}{unit} | {note} |")
-    return "\n".join(lines)
 
 
 def headline(found: dict[str, Found]) -> str:
