@@ -24,6 +24,7 @@ from stenolog.domain.lanes.turns import (
     Sequential,
     TurnRule,
     TurnView,
+    is_known,
     load,
     present,
     register_turn_rule,
@@ -197,6 +198,12 @@ class Backwards(TurnRule):
     def after(self, state: State, turn: TurnView) -> NextTurn:
         before = state.members[: state.members.index(turn.lane)]
         return NextTurn(present(state, before[::-1])[:1], f"before {turn.lane}")
+
+
+def test_a_turn_rule_is_known_if_it_is_registered_here() -> None:
+    policies = (None, TurnPolicy(rule="round_robin"), TurnPolicy(rule="by_lot"))
+
+    assert [is_known(policy) for policy in policies] == [True, True, False]
 
 
 @pytest.fixture
