@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import pytest
@@ -48,13 +49,14 @@ CARD = AgentCard(
 )
 
 
-def sent(api: str) -> Iterator[Request]:
-    """Yield requests of random histories, of agents with and without a card."""
-    for seed in range(40):
-        events = [entry.event for entry in history(seed, longest=20)]
-        for log in (entries(*events), entries(ModeSwitch(cards={"a": CARD, "b": CARD}), *events)):
-            for lane in lanes(log):
-                yield [*every_request(log, lane.agent, task=lane.task, api=api)][-1]
+@cache
+def sent(api: str) -> list[Request]:
+    """Return requests of random histories, of agents with and without a card."""
+    histories = [[entry.event for entry in history(seed, longest=20)] for seed in range(25)]
+    cards = ModeSwitch(cards={"a": CARD, "b": CARD})
+    logs = [log for events in histories for log in (entries(*events), entries(cards, *events))]
+    series = (every_request(log, one.agent, task=one.task, api=api) for log in logs for one in lanes(log))
+    return [[*requests][-1] for requests in series]
 
 
 def split(request: Request) -> list[Block]:

@@ -13,7 +13,7 @@ from stenolog.apps.cli.commands.see.demo import FORK, record_all
 from stenolog.apps.cli.demo_events import BEGUN, FORKED_AFTER, STEP
 from tests.postgres.server import Server
 
-PAGES = 60
+PAGES = 30
 LINK = re.compile(r'href="(/[^"#]*)')
 
 

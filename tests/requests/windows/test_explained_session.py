@@ -22,7 +22,7 @@ def entries(request: pytest.FixtureRequest) -> Iterator[list[Entry]]:
         if request.param == "demo":
             record_all(log)
         else:
-            log["long"].extend(list(long_story(300, budget=2_000)))
+            log["long"].extend(list(long_story(120, budget=2_000)))
         yield list(log[request.param].entries())
 
 
