@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,22 +14,9 @@ from stenolog.projections.formats.checks import per_message
 from stenolog.projections.messages import body_digest
 from stenolog.projections.messages.body_digest import first_difference
 from stenolog.projections.requests.incremental.series import every_request
-from stenolog.requests import FORMATS, Format, Message, Writer, build, register_api, texts, validate
+from stenolog.requests import FORMATS, Format, build, register_api, validate
 from stenolog.testing import entries
-
-
-class Telegrams(Writer):
-    """Writes a body whose messages stand under `turns`."""
-
-    def write(self, messages: Sequence[Message]) -> None:
-        for message in messages:
-            text = " ".join(texts(message))
-            self.builder.messages.append({"from": message.role, "says": text})
-            self.builder.explain(message, text)
-
-    def close(self, messages: Sequence[Message]) -> dict[str, Any]:
-        self.write(messages)
-        return {"to": self.preamble.model, "turns": self.builder.messages.copy()}
+from tests.plugins.test_new_provider import Telegrams
 
 
 @per_message

@@ -126,11 +126,16 @@ def last_requests(versions: Iterable[Path]) -> dict[tuple[str, str, str], str]:
         for path in versions:
             with suppress(UnknownFormatError):
                 import_file(log, path)
-        made = {}
-        for name in log.names(archived=True):
-            entries = list(log[name].entries())
-            for lane in lanes(entries):
-                for api in ("openai-chat", "anthropic"):
-                    request = build(entries, lane.agent, task=lane.task, api=api, blobs=log.blobs)
-                    made[name, lane.address, api] = request.sha256
-        return made
+        return digests(log)
+
+
+def digests(log: Log) -> dict[tuple[str, str, str], str]:
+    """Return the sha256 of the request of every lane of every conversation, on two APIs."""
+    made = {}
+    for name in log.names(archived=True):
+        entries = list(log[name].entries())
+        for lane in lanes(entries):
+            for api in ("openai-chat", "anthropic"):
+                request = build(entries, lane.agent, task=lane.task, api=api, blobs=log.blobs)
+                made[name, lane.address, api] = request.sha256
+    return made

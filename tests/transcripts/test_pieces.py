@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import Log
 from stenolog.errors import UnknownFormatError
 from stenolog.importers import import_file
-from stenolog.requests import build, lanes
 from tests.requests.corpus import TRANSCRIPTS, files
+
+from .acceptance import digests
 
 HERE = TRANSCRIPTS.is_dir()
 LINES = files("claude_code", "claude_code_fixtures", "codex") if HERE else [Path("absent")]
@@ -22,18 +22,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not HERE, reason="the transcripts are not beside this checkout"),
 ]
-
-
-def digests(log: Log) -> dict[tuple[str, str, str], str]:
-    """Return the sha256 of the request of every lane of every conversation, on both APIs."""
-    made = {}
-    for name in log.names(archived=True):
-        entries = list(log[name].entries())
-        for lane in lanes(entries):
-            for api in ("openai-chat", "anthropic"):
-                request = build(entries, lane.agent, task=lane.task, api=api, blobs=log.blobs)
-                made[name, lane.address, api] = request.sha256
-    return made
 
 
 def imported(path: Path, *versions: bytes) -> dict[tuple[str, str, str], str]:
