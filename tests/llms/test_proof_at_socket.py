@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -35,7 +35,6 @@ from tests.llms.server import Reply, Server, failure
 from tests.requests.sessions import session
 
 Mode = Literal["first", "retry", "fall-back"]
-MODES: tuple[Mode, ...] = ("first", "retry", "fall-back")
 UNKNOWN = failure(400, {"error": {"message": "Unknown parameter: 'stream_options'."}})
 BUSY = failure(503, {"error": {"message": "overloaded"}})
 WORDS = 'Go on, né: "x\\n" \u2028 \U0001f600'
@@ -117,20 +116,19 @@ def test_the_sha256_at_the_socket_is_that_of_the_receipt(
     assert (told["same"], told["differs"], told["not-provable"]) == (1 + (mode == "retry"), [], [])
 
 
-def test_a_fall_back_has_a_receipt_of_its_own(server: Server, tmp_path: Path) -> None:
-    for seed in FEW:
+@pytest.mark.parametrize("seeds", [FEW, pytest.param(MANY, marks=pytest.mark.slow)], ids=["few", "many"])
+def test_a_fall_back_has_a_receipt_of_its_own(server: Server, tmp_path: Path, seeds: Iterable[int]) -> None:
+    for seed in seeds:
         attempt(server, CHAT, tmp_path / f"{seed}.db", "fall-back", seed)
-    assert ["stream_options" in request.body for request in server.received] == [True, False]
+        assert ["stream_options" in request.body for request in server.received] == [True, False]
 
 
 @pytest.mark.slow
 @every
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["first", "retry"])
 def test_the_sha256_at_the_socket_is_that_of_the_receipt_in_many_conversations(
     server: Server, api: Api, mode: Mode, tmp_path: Path
 ) -> None:
-    if mode == "fall-back" and api is not CHAT:
-        pytest.skip("only Chat Completions is asked again in another way")
     for seed in MANY:
         attempt(server, api, tmp_path / f"{seed}.db", mode, seed)
 
