@@ -113,13 +113,13 @@ def erasure_message(positions: Sequence[int], *, by: str, reason: str) -> UserMe
     """Return the message that records an erasure in the log; no model is sent it."""
     which = ", ".join(map(str, positions))
     what = f"Entr{'y' if len(positions) == 1 else 'ies'} {which} erased"
-    told: dict[str, Any] = {META_KEY: {"positions": list(positions), "by": by, "reason": reason}}
+    record: dict[str, Any] = {META_KEY: {"positions": list(positions), "by": by, "reason": reason}}
     return UserMessage(
         text=f"{what}: {reason}" if reason else what,
         author=by,
         author_kind="system",
         in_context=False,
-        meta={"stenolog": told},
+        meta={"stenolog": record},
     )
 
 
@@ -129,12 +129,12 @@ def erasure_of(event: Event) -> Erasure | None:
     if not isinstance(event, UserMessage) or event.author_kind != "system":
         return None
     ours = event.meta.get("stenolog")
-    told = ours.get(META_KEY) if isinstance(ours, dict) else None
-    which = told.get("positions") if isinstance(told, dict) else None
-    if not isinstance(told, dict) or not isinstance(which, list):
+    record = ours.get(META_KEY) if isinstance(ours, dict) else None
+    which = record.get("positions") if isinstance(record, dict) else None
+    if not isinstance(record, dict) or not isinstance(which, list):
         return None
     positions = tuple(at for at in which if isinstance(at, int))
-    return Erasure(positions, str(told.get("by", "")), str(told.get("reason", "")))
+    return Erasure(positions, str(record.get("by", "")), str(record.get("reason", "")))
 
 
 def is_gone(event: Event) -> bool:

@@ -53,11 +53,13 @@ def workers(conversation: Conversation) -> dict[str, int]:
     return {each.name: lane.answered for each, lane in _conversations(conversation) if lane is not None}
 
 
-def refuse_at_workers(conversation: Conversation, said: Event) -> None:
+def refuse_at_workers(conversation: Conversation, event: Event) -> None:
     """Refuse the workers' calls that wait for approval, if a person speaks to their callers."""
-    if not isinstance(said, UserMessage) or said.control or said.author_kind != "person" or not said.parts:
+    if not isinstance(event, UserMessage) or event.author_kind != "person":
         return
-    hears = hearing(conversation.state(), said)
+    if event.control or not event.parts:
+        return
+    hears = hearing(conversation.state(), event)
     called = [(lane, call) for lane, call in _called(conversation) if lane.address in hears]
     # A worker in a scope has no conversation of its own: its lane has the short key as its task.
     scopes = {short_key(tool_key(conversation, RunTool(lane, call))) for lane, call in called}
@@ -66,7 +68,7 @@ def refuse_at_workers(conversation: Conversation, said: Event) -> None:
             if call.lane.partition("/")[2] not in scopes if lane is None else lane.address not in hears:
                 continue
             control = Control(action="refuse", call=call.call)
-            reason = UserMessage(parts=said.parts, author=said.author, to=[call.lane], control=control)
+            reason = UserMessage(parts=event.parts, author=event.author, to=[call.lane], control=control)
             # Another process may have decided about the call since.
             with suppress(IllegalCommandError):
                 child.submit(reason)
@@ -134,8 +136,8 @@ def _called(conversation: Conversation) -> list[tuple[LaneState, OpenCall]]:
 def _waiting(conversation: Conversation) -> Iterator[PendingApproval]:
     for lane, call in conversation.state().open_calls():
         if call.approval:
-            made = call_at(conversation, call)
-            yield PendingApproval(lane.address, ref(call), call.name, made.arguments, conversation.name)
+            made_call = call_at(conversation, call)
+            yield PendingApproval(lane.address, ref(call), call.name, made_call.arguments, conversation.name)
 
 
 Arguments = Mapping[str, Any] | str

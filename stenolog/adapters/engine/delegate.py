@@ -142,7 +142,7 @@ class AgentTool(WorkerTool):
             if lane.task
             else self._child(called, conversation, f"{self.worker.name}~{short_key(call.key)}")
         )
-        said = UserMessage(
+        message = UserMessage(
             text=task,
             author=call.lane,
             author_kind="agent",
@@ -152,7 +152,7 @@ class AgentTool(WorkerTool):
             node=called.event.node,
         )
         # The id comes from the call, so a later run does not write the task twice.
-        child.extend([NewEntry(said, f"{TASK_ID}{call.key}")])
+        child.extend([NewEntry(message, f"{TASK_ID}{call.key}")])
         return child
 
     def _child(self, called: Entry, conversation: Conversation, name: str) -> Conversation:
@@ -256,8 +256,8 @@ def worker_output(child: Conversation, lane: LaneState, at: int | None = None) -
     link = {"conversation": child.name, "position": position, "lane": lane.address, "spent": spent}
     if account.billed:
         link["billed"] = {model: {**_used(used), "cost": used.cost} for model, used in account.billed.items()}
-    said = f"{lane.agent} has stopped ({fault})" if fault else words
-    return ToolOutput((said,), is_error=bool(fault), meta={"stenolog": {"child": link}})
+    text = f"{lane.agent} has stopped ({fault})" if fault else words
+    return ToolOutput((text,), is_error=bool(fault), meta={"stenolog": {"child": link}})
 
 
 def _needs_a_name(worker: Agent) -> str:

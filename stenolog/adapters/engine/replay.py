@@ -109,9 +109,10 @@ class Replay:
 
     def agent(self, agent: Agent | str) -> Agent:
         """Return an agent that answers from the recording; given a name, with its recorded card."""
-        made = self._same(agent) if isinstance(agent, Agent) else self._carded(agent)
-        self.order.expect(made.name, [tool.spec.name for tool in made.tools if isinstance(tool, BaseTool)])
-        return made
+        replayed = self._same(agent) if isinstance(agent, Agent) else self._carded(agent)
+        names = [tool.spec.name for tool in replayed.tools if isinstance(tool, BaseTool)]
+        self.order.expect(replayed.name, names)
+        return replayed
 
     @property
     def remaining(self) -> int:
@@ -172,12 +173,12 @@ class Replay:
 
     def _tools(self, agent: Agent) -> list[BaseTool]:
         """Return the agent's tools as described now; those of a toolbox as recorded."""
-        made = [tool for tool in as_runnables(agent.tools) if isinstance(tool, BaseTool)]
+        tools = [tool for tool in as_runnables(agent.tools) if isinstance(tool, BaseTool)]
         recorded = self.settings.card_of(agent.name).tools or ()
-        own = [tool.spec for tool in made]
+        own = [tool.spec for tool in tools]
         names = {spec.name for spec in own}
         # A toolbox is not opened for a replay, so its tools are those that the card had.
-        boxed = [spec for spec in recorded if spec.name not in names] if len(made) < len(agent.tools) else []
+        boxed = [spec for spec in recorded if spec.name not in names] if len(tools) < len(agent.tools) else []
         return [_Tool(self, spec) for spec in own + boxed]
 
     def _api(self, agent: str) -> str:
@@ -262,13 +263,13 @@ def _answers(entries: list[Entry]) -> Iterator[RecordedAnswer]:
 
 def _results(entries: list[Entry]) -> Iterator[RecordedResult]:
     """Yield the results of calls that the log has."""
-    pairing, made = ToolCallIndex(), dict[str, Entry]()
+    pairing, results = ToolCallIndex(), dict[str, Entry]()
     for entry in entries:
         found = pairing.take(entry)
         if isinstance(entry.event, AssistantMessage):
-            made[entry.id] = entry
+            results[entry.id] = entry
         elif found is not None and found.call is not None:
-            answer, call = made[found.call.entry], found.call
+            answer, call = results[found.call.entry], found.call
             assert isinstance(entry.event, ToolResult), "only results make pairs"
             assert isinstance(answer.event, AssistantMessage), "and only answers make calls"
             its = answer.event.tool_calls[call.key.nth]

@@ -172,8 +172,8 @@ def _assistant(state: State, message: events.AssistantMessage) -> tuple[events.E
     # Summaries and memories move no lane, so they are legal at any time.
     if takes_turn(lane, message):
         _check_listed(lane, "answered", message)
-    made = summary_of(state.position + 1, message, state.summaries) if message.covers else None
-    if made and (wrong := cover_fault(state, made)):
+    summary = summary_of(state.position + 1, message, state.summaries) if message.covers else None
+    if summary and (wrong := cover_fault(state, summary)):
         raise _illegal(message, wrong, "spans of the past that hold closed calls and whole summaries")
     return (message,)
 

@@ -154,19 +154,19 @@ def needs_confirmation(lane: LaneState, since: Iterable[Entry]) -> str:
     `since` are the entries from the lane's last answer on. The reason is a call of unknown outcome, until a
     person has answered after the lane was shown it and has asked.
     """
-    unknown, answered, told = "", "", 0
+    unknown, answered, shown_at = "", "", 0
     for entry in since:
         answered = entry.id if entry.position == lane.answered else answered
         match entry.event:
-            case ToolResult(name=name, meta=meta, call=CallRef(entry=made)) if meta == UNKNOWN:
-                if made == answered:
-                    unknown, told = name, entry.position
+            case ToolResult(name=name, meta=meta, call=CallRef(entry=answer)) if meta == UNKNOWN:
+                if answer == answered:
+                    unknown, shown_at = name, entry.position
             case LlmError(agent=lane.agent, task=lane.task):
-                told = entry.position
+                shown_at = entry.position
             case UserMessage() as message if _goes_on(message, lane):
                 # A queued message was said when it was put into the queue.
-                said = message.replaces or entry.position
-                unknown = unknown if said < told else ""
+                sent_at = message.replaces or entry.position
+                unknown = unknown if sent_at < shown_at else ""
             case _:
                 pass
     if not unknown:

@@ -285,8 +285,8 @@ def _on_answer(account: LaneUsage, message: AssistantMessage, entry: Entry, pass
     # A pass says the same each time, and is no sign of a lane that is stuck.
     if not words or message.text.strip() == pass_token:
         return rested
-    said = CallRound(_hash((words,)), words if len(words) <= MAX_QUOTED else f"{words[: MAX_QUOTED - 1]}…")
-    return rested._replace(said=said, again=account.again + 1 if said.hash == account.said.hash else 1)
+    round = CallRound(_hash((words,)), words if len(words) <= MAX_QUOTED else f"{words[: MAX_QUOTED - 1]}…")
+    return rested._replace(said=round, again=account.again + 1 if round.hash == account.said.hash else 1)
 
 
 def _tried(entry: str, nth: int, call: ToolCall) -> RecentCall:

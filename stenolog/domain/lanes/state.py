@@ -72,26 +72,26 @@ def summary_of(position: int, event: Event, earlier: Iterable[Summary] = ()) -> 
     """
     match event:
         case AssistantMessage(covers=(_, *_) as spans):
-            made = Summary(position, address(event.agent, event.task), tuple(spans), tuple(event.to))
+            summary = Summary(position, address(event.agent, event.task), tuple(spans), tuple(event.to))
             if event.receipt is not None:
-                made = _as_sent(made, event.receipt, earlier)
-            return made if made.spans else None
+                summary = _as_sent(summary, event.receipt, earlier)
+            return summary if summary.spans else None
         case _:
             return None
 
 
-def _as_sent(made: Summary, receipt: Receipt, earlier: Iterable[Summary]) -> Summary:
+def _as_sent(summary: Summary, receipt: Receipt, earlier: Iterable[Summary]) -> Summary:
     """Return a summary without what its author's request did not have: later or cut entries."""
     cut = [PositionRange(first=first, last=last) for first, last in cut_runs(receipt)]
-    since = PositionRange(first=max(receipt.view + 1, 1), last=max(made.position, receipt.view + 1))
-    told = [
+    since = PositionRange(first=max(receipt.view + 1, 1), last=max(summary.position, receipt.view + 1))
+    known = [
         other.spans
         for other in earlier
-        if made.holds(other) and other.is_for(made.author) and other.position not in since
+        if summary.holds(other) and other.is_for(summary.author) and other.position not in since
         if not any(other.position in run for run in cut)
     ]
-    unsent = [span for run in cut for span in without([run], [span for spans in told for span in spans])]
-    return made._replace(spans=without(made.spans, [*unsent, since]))
+    unsent = [span for run in cut for span in without([run], [span for spans in known for span in spans])]
+    return summary._replace(spans=without(summary.spans, [*unsent, since]))
 
 
 def cut_runs(receipt: Receipt) -> list[tuple[int, int]]:
@@ -110,47 +110,48 @@ def cut_runs(receipt: Receipt) -> list[tuple[int, int]]:
 def without(spans: Iterable[PositionRange], holes: Spans) -> tuple[PositionRange, ...]:
     """Return the spans without the positions in some others."""
     gone = sorted((hole.first, hole.last) for hole in holes)
-    made: list[PositionRange] = []
+    left: list[PositionRange] = []
     for span in spans:
         first = span.first
         for begin, end in gone:
             if begin > span.last:
                 break
             if first < begin:
-                made.append(PositionRange(first=first, last=begin - 1))
+                left.append(PositionRange(first=first, last=begin - 1))
             first = max(first, end + 1)
         if first <= span.last:
-            made.append(PositionRange(first=first, last=span.last))
-    return tuple(made)
+            left.append(PositionRange(first=first, last=span.last))
+    return tuple(left)
 
 
-def fault(made: Summary, summaries: Iterable[Summary], open_calls: Iterable[int]) -> str:
+def fault(summary: Summary, summaries: Iterable[Summary], open_calls: Iterable[int]) -> str:
     """Return why a summary must not replace the messages that it covers; "" if it may.
 
     `summaries` are those in force, `open_calls` the positions of calls without a result.
     """
-    for span in made.spans:
-        if not span.first <= span.last < made.position:
-            return f"covers {span.first}-{span.last}, which is not within 1-{made.position - 1}"
+    for span in summary.spans:
+        if not span.first <= span.last < summary.position:
+            return f"covers {span.first}-{span.last}, which is not within 1-{summary.position - 1}"
     # The result that is still to come would have lost its call.
     for position in open_calls:
-        if made.covers(position):
-            return f"covers {in_words(made.spans)}, and in it the open call at {position}"
+        if summary.covers(position):
+            return f"covers {in_words(summary.spans)}, and in it the open call at {position}"
     for other in summaries:
         # A part of a summary cannot be taken out of it.
-        if _share(made, other) and made.overlaps_partly(other):
-            return f"covers {in_words(made.spans)}, and so a part of the summary of {in_words(other.spans)}"
+        if _share(summary, other) and summary.overlaps_partly(other):
+            covered, known = in_words(summary.spans), in_words(other.spans)
+            return f"covers {covered}, and so a part of the summary of {known}"
     return ""
 
 
-def _share(made: Summary, other: Summary) -> bool:
-    return any(map(made.is_for, other.lanes)) or any(map(other.is_for, made.lanes))
+def _share(summary: Summary, other: Summary) -> bool:
+    return any(map(summary.is_for, other.lanes)) or any(map(other.is_for, summary.lanes))
 
 
-def joined(summaries: Iterable[Summary], made: Summary) -> tuple[Summary, ...]:
+def joined(summaries: Iterable[Summary], summary: Summary) -> tuple[Summary, ...]:
     """Return the summaries in force after one more, which ends those that it contains for their lanes."""
-    ended = [other for other in summaries if made.holds(other) and all(map(made.is_for, other.lanes))]
-    return (*(other for other in summaries if other not in ended), made)
+    ended = [other for other in summaries if summary.holds(other) and all(map(summary.is_for, other.lanes))]
+    return (*(other for other in summaries if other not in ended), summary)
 
 
 def in_words(spans: Spans) -> str:

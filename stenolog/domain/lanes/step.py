@@ -104,7 +104,7 @@ def step(state: State, entry: Entry) -> StepResult:
     # Transitions are made here alone: `evolve` runs for every entry of every fold, and needs none.
     now, moves, anomaly = _advance(state, entry)
     quiet = Transition(entry.position, entry.event.kind, anomaly=anomaly)
-    return StepResult(now, tuple(_transition(now, made, quiet) for made in moves) or (quiet,))
+    return StepResult(now, tuple(_transition(now, move, quiet) for move in moves) or (quiet,))
 
 
 def _advance(state: State, entry: Entry) -> tuple[State, list[_Move], str]:
@@ -115,7 +115,7 @@ def _advance(state: State, entry: Entry) -> tuple[State, list[_Move], str]:
         taken, asked, _ = following(taken._replace(lanes=lanes), entry)
         lanes, more = _moved(taken, asked)
         moves += more
-    odd = bool(anomaly or [made for made in moves if made.row is None])
+    odd = bool(anomaly or [move for move in moves if move.row is None])
     lanes = lanes if isinstance(lanes, FrozenDict) else FrozenDict(lanes)
     stands = taken._replace(position=entry.position, lanes=lanes, anomalies=state.anomalies + odd)
     return stands, moves, anomaly
@@ -127,9 +127,9 @@ def _moved(state: State, impulses: Sequence[LaneTrigger]) -> tuple[Mapping[str, 
         return state.lanes, []
     lanes, moves = dict(state.lanes), []
     for impulse in impulses:
-        made = _move(state, impulse)
-        lanes[made.after.address] = made.after
-        moves.append(made)
+        move = _move(state, impulse)
+        lanes[move.after.address] = move.after
+        moves.append(move)
     return lanes, moves
 
 
@@ -147,8 +147,8 @@ def _move(taken: State, impulse: LaneTrigger) -> _Move:
     return _Move(source, lane if source == target else lane._replace(status=target), trigger, row, reason)
 
 
-def _transition(now: State, made: _Move, quiet: Transition) -> Transition:
-    source, after, trigger, row, reason = made
+def _transition(now: State, move: _Move, quiet: Transition) -> Transition:
+    source, after, trigger, row, reason = move
     return Transition(
         position=quiet.position,
         kind=quiet.kind,

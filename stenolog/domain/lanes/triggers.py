@@ -235,16 +235,16 @@ def _calls(state: State, message: events.AssistantMessage, entry: Entry) -> tupl
 
 def _covered(state: State, message: events.AssistantMessage, position: int) -> tuple[State, str]:
     """Return the state with the summary if it is valid; else the same state, and the fault."""
-    made = summary_of(position, message, state.summaries)
-    if made is None:
+    summary = summary_of(position, message, state.summaries)
+    if summary is None:
         return state, ""
-    wrong = cover_fault(state, made)
-    return (state, wrong) if wrong else (state._replace(summaries=joined(state.summaries, made)), "")
+    wrong = cover_fault(state, summary)
+    return (state, wrong) if wrong else (state._replace(summaries=joined(state.summaries, summary)), "")
 
 
-def cover_fault(state: State, made: Summary) -> str:
+def cover_fault(state: State, summary: Summary) -> str:
     """Return why the summary must not replace the messages that it covers; "" if it may."""
-    return fault(made, state.summaries, (call.position for _, call in state.open_calls()))
+    return fault(summary, state.summaries, (call.position for _, call in state.open_calls()))
 
 
 def _resulted(state: State, result: events.ToolResult, position: int) -> Interpretation:
@@ -286,7 +286,7 @@ def _switched(state: State, switch: events.ModeSwitch) -> Interpretation:
     now = state._replace(
         members=members_after(state.members, switch),
         approvals=_approvals(state.approvals, switch),
-        summaries=tuple(made for made in state.summaries if not _ends(switch, made)),
+        summaries=tuple(summary for summary in state.summaries if not _ends(switch, summary)),
     )
     now = turn_taking.apply_turn_rule(state, now, turns, is_set=switch.turns is not events.UNCHANGED)
     gone = (agent for agent in dict.fromkeys(switch.leaves) if agent not in switch.joins)

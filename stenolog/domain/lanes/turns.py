@@ -119,8 +119,8 @@ class ByAddress(TurnRule):
             return NextTurn(chosen)
         if state.members:
             return NextTurn(state.members)
-        there = [where for where, lane in state.lanes.items() if not lane.task and lane.status != "closed"]
-        return NextTurn(tuple(there))
+        agents = [where for where, lane in state.lanes.items() if not lane.task and lane.status != "closed"]
+        return NextTurn(tuple(agents))
 
 
 @register_turn_rule
@@ -302,8 +302,8 @@ def load(turns: TurnPolicy) -> TurnRule:
 @lru_cache(maxsize=64)
 def _rule_from_json(known: Any, options: str) -> TurnRule:
     # Cached, because it is asked for at each turn and takes long to make.
-    made: TurnRule = known(**json.loads(options))
-    return made
+    rule: TurnRule = known(**json.loads(options))
+    return rule
 
 
 def rule_of(turns: TurnPolicy | None) -> TurnRule:
@@ -324,8 +324,8 @@ def _addressed() -> TurnRule:
 
 def present(state: State, line: Iterable[str]) -> tuple[str, ...]:
     """Return the lanes of a line that take part, each once; if no agent has joined, all."""
-    there = state.is_open if not state.members else state.takes_part
-    return tuple(filter(there, dict.fromkeys(line)))
+    is_present = state.is_open if not state.members else state.takes_part
+    return tuple(filter(is_present, dict.fromkeys(line)))
 
 
 def around(line: Sequence[str], last: str) -> Iterator[str]:

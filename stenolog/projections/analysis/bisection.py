@@ -103,17 +103,17 @@ def sources(request: requests.Request, text: str) -> tuple[int, ...]:
 
 def _taken_by(source: Sequence[int], after: requests.Request) -> tuple[str, tuple[int, int]]:
     """Return the rule by which the last of the sources was removed, and the run it went in."""
-    there = {position: part for part in after.parts for position in part.positions}
-    for position in sorted(set(source) - there.keys(), reverse=True):
+    by_position = {position: part for part in after.parts for position in part.positions}
+    for position in sorted(set(source) - by_position.keys(), reverse=True):
         for run in after.omissions:
             if run.first <= position <= run.last:
                 return run.rule, (run.first, run.last)
-    reworded = (there[position].rule for position in source if position in there)
+    reworded = (by_position[position].rule for position in source if position in by_position)
     return next(reworded, REPLACED), (0, 0)
 
 
 def _holds(value: Any, needles: Sequence[str]) -> bool:
-    return any(needle in said for said in texts(value) for needle in needles)
+    return any(needle in text for text in texts(value) for needle in needles)
 
 
 def _needles(text: str) -> tuple[str, ...]:

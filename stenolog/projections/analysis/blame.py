@@ -89,10 +89,10 @@ class _Chain:
         """Raise `PositionNotFoundError` for an unknown entry, or call in it."""
         if position not in self.at:
             raise PositionNotFoundError(f"expected a position from 1 to {len(self.log)}, found {position}")
-        made = len(getattr(self.at[position].event, "tool_calls", ()))
-        if call is not None and not 0 <= call < made:
+        calls = len(getattr(self.at[position].event, "tool_calls", ()))
+        if call is not None and not 0 <= call < calls:
             raise PositionNotFoundError(
-                f"position {position}: expected one of its {made} calls, found {call + 1}"
+                f"position {position}: expected one of its {calls} calls, found {call + 1}"
             )
 
     def followed(self, start: _Cause) -> Blame:
@@ -185,9 +185,9 @@ class _Chain:
         seen = {position for part in view.parts for position in part.positions if position < entry.position}
         lane = _lane_of(event)
         shown = (self.at[position] for position in sorted(seen, reverse=True))
-        words = [said for said in shown if _is_person(said.event) or _is_brief(said.event, lane)]
-        for said in words[:POSSIBLE]:
-            yield _link(said, "", None)
+        words = [quote for quote in shown if _is_person(quote.event) or _is_brief(quote.event, lane)]
+        for quote in words[:POSSIBLE]:
+            yield _link(quote, "", None)
 
     def _possible_calls(self, entry: Entry, author: str) -> Iterator[BlameLink]:
         """Yield the latest earlier calls of a brief's author, any of which may have given it."""
@@ -252,8 +252,8 @@ def _imported_gap(event: events.Event, system: str, where: str) -> str:
     """Return why the chain ends at an imported entry, if its kind shows it; else ""."""
     if isinstance(event, events.UserMessage) and event.author_kind == "agent":
         to = ", ".join(event.to) or "everybody"
-        said = f"{where} is what {event.author} gave {to}"
-        return f"{said}; the log of {system} does not tell by which call" if event.author else ""
+        gap = f"{where} is what {event.author} gave {to}"
+        return f"{gap}; the log of {system} does not tell by which call" if event.author else ""
     if isinstance(event, events.UserMessage) and event.author_kind == "system":
         return f"{where} is a note that {system} put in; it names no cause"
     if isinstance(event, events.AssistantMessage) and event.purpose == "summary":

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidEventError, PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, ModeSwitch
+from stenolog.domain.lanes.state import without
 from stenolog.domain.settings import NOTHING, configure
 from stenolog.domain.values import PositionRange
 from stenolog.projections.messages.explanation import tokens_of
@@ -96,9 +97,9 @@ def compactions(entries: Iterable[Entry], lane: LaneId) -> Iterator[Compaction]:
     for entry in entries:
         before, now = now, configure(now, entry)
         match entry.event:
-            case AssistantMessage(covers=spans) as said if spans and _is_for(said, lane):
+            case AssistantMessage(covers=spans) as summary if spans and _is_for(summary, lane):
                 # What only the provider reads has parts, and no text.
-                yield Compaction(entry.position, "summary", tuple(spans), said.text, bool(said.text))
+                yield Compaction(entry.position, "summary", tuple(spans), summary.text, bool(summary.text))
             case ModeSwitch():
                 begin = now.context_from_of(lane.agent)
                 if begin > before.context_from_of(lane.agent):
@@ -110,8 +111,9 @@ def compactions(entries: Iterable[Entry], lane: LaneId) -> Iterator[Compaction]:
                 pass
 
 
-def _is_for(said: AssistantMessage, lane: LaneId) -> bool:
-    return said.agent == lane.agent or not said.to or not {lane.agent, lane.address}.isdisjoint(said.to)
+def _is_for(summary: AssistantMessage, lane: LaneId) -> bool:
+    is_named = not {lane.agent, lane.address}.isdisjoint(summary.to)
+    return summary.agent == lane.agent or not summary.to or is_named
 
 
 def compacted(
@@ -215,41 +217,28 @@ def _with_partners(log: Sequence[Entry], position: int) -> set[int]:
 
 
 def put_back(entries: Iterable[Entry], positions: Iterable[int]) -> list[Entry]:
-    """Return the entries without summaries, rewinds or resets of the positions."""
-    log, back = list(entries), {*positions}
-    # A summary that comes back stands for what it covers, which no other one tells of then.
-    told = [_covers(entry) for entry in log if entry.position in back]
-    under = back.union(*(range(span.first, span.last + 1) for spans in told for span in spans))
-    made = []
+    """Return the entries as if no summary, rewind or reset covered these positions."""
+    log, restored = list(entries), {*positions}
+    holes = [PositionRange(first=position, last=position) for position in restored]
+    # A restored summary is shown for what it covers, which no other one may replace then.
+    covered = [span for entry in log if entry.position in restored for span in _covers(entry)]
+    shown = []
     for entry in log:
         event = entry.event
-        if isinstance(event, AssistantMessage) and event.covers and entry.position not in back:
-            event = replace(event, covers=_without(event.covers, under))
+        if isinstance(event, AssistantMessage) and event.covers and entry.position not in restored:
+            event = replace(event, covers=without(event.covers, [*holes, *covered]))
         elif isinstance(event, ModeSwitch):
             hides = event.hides if isinstance(event.hides, tuple) else ()
             begin = event.context_from if isinstance(event.context_from, int) else 0
-            if begin and min(back) < begin:
-                # A reset is told as a rewind of all before it, so that one of them can stay.
+            if begin and min(restored) < begin:
+                # A reset is written as a rewind of all before it, so that one of them can stay.
                 hides = (*hides, PositionRange(first=1, last=begin - 1))
                 event = replace(event, context_from=None)
             if hides:
-                event = replace(event, hides=_without(hides, back))
-        made.append(entry if event is entry.event else entry._replace(event=event))
-    return made
+                event = replace(event, hides=without(hides, holes))
+        shown.append(entry if event is entry.event else entry._replace(event=event))
+    return shown
 
 
 def _covers(entry: Entry) -> tuple[PositionRange, ...]:
     return tuple(entry.event.covers) if isinstance(entry.event, AssistantMessage) else ()
-
-
-def _without(spans: Iterable[PositionRange], gone: set[int]) -> tuple[PositionRange, ...]:
-    made: list[PositionRange] = []
-    for span in spans:
-        first = span.first
-        for position in sorted(at for at in gone if at in span):
-            if first < position:
-                made.append(PositionRange(first=first, last=position - 1))
-            first = position + 1
-        if first <= span.last:
-            made.append(PositionRange(first=first, last=span.last))
-    return tuple(made)

@@ -141,10 +141,10 @@ def _uses(name: str, entries: Iterable[Entry]) -> Iterator[_Use]:
             for agent in event.to:
                 openings[agent].take(event)
         elif isinstance(event, ModeSwitch):
-            told: Any = event.meta.get(META)
+            versions: Any = event.meta.get(META)
             for agent, card in event.cards.items():
-                if isinstance(told, Mapping) and told.get("client"):
-                    about[agent] = {**about.get(agent, {}), **told}
+                if isinstance(versions, Mapping) and versions.get("client"):
+                    about[agent] = {**about.get(agent, {}), **versions}
                 if card is None or agent not in about:
                     continue
                 if agent in now:

@@ -129,7 +129,7 @@ def explain(
         entry,
         tuple(map(went_into, lanes(log))),
         tuple(_displayed(log, position)),
-        tuple(made for made in transitions(log) if made.position == position),
+        tuple(transition for transition in transitions(log) if transition.position == position),
         tuple(ref for ref in named if ref.position == position),
         tuple(ref for ref in named if ref.position != position),
     )
@@ -229,9 +229,9 @@ def some_requests(
     counters: Mapping[str, TokenCounter],
 ) -> Iterator[Request]:
     """Yield the lane's request at each position with a wanted window. Raises as `build`."""
-    for made in series(log, lane, policy, counters, blobs):
-        if may_be_asked(made.window) and wanted(made.window):
-            yield made.request(api)
+    for request in series(log, lane, policy, counters, blobs):
+        if may_be_asked(request.window) and wanted(request.window):
+            yield request.request(api)
 
 
 def may_send(window: Window) -> bool:

@@ -197,8 +197,8 @@ class LaneApis(NamedTuple):
         model.
         """
         provider, model = self.cards.get(lane.agent, ("", ""))
-        told = self.lanes.get(lane.address, _Told(model=model))
-        return known_api(told.api or api_by(provider, told.model))
+        settings = self.lanes.get(lane.address, _Told(model=model))
+        return known_api(settings.api or api_by(provider, settings.model))
 
 
 def _tell(now: LaneApis, entry: Entry) -> LaneApis:
@@ -212,20 +212,22 @@ def _tell(now: LaneApis, entry: Entry) -> LaneApis:
         return now
     where = address(event.agent, event.task)
     before = now.lanes.get(where) or _Told(model=now.cards.get(event.agent, ("", ""))[1])
-    told = before._replace(model=event.model or before.model)
+    settings = before._replace(model=event.model or before.model)
     if event.receipt is not None:
-        told = told._replace(api=event.receipt.api.partition("@")[0] or DEFAULT_API)
+        settings = settings._replace(api=event.receipt.api.partition("@")[0] or DEFAULT_API)
     elif api := _spoken_by(event):
-        told = told._replace(api=api)
-    return now if now.lanes.get(where) == told else now._replace(lanes={**now.lanes, where: told})
+        settings = settings._replace(api=api)
+    return now if now.lanes.get(where) == settings else now._replace(lanes={**now.lanes, where: settings})
 
 
 def _with_card(now: LaneApis, agent: str, provider: str, model: str) -> LaneApis:
     before = now.cards.get(agent, ("", ""))
     cards = {**now.cards, agent: (provider or before[0], model or before[1])}
-    own = {where: told for where, told in now.lanes.items() if model and where.partition("/")[0] == agent}
+    own = {
+        where: settings for where, settings in now.lanes.items() if model and where.partition("/")[0] == agent
+    }
     return LaneApis(
-        {**now.lanes, **{where: told._replace(model=model) for where, told in own.items()}}, cards
+        {**now.lanes, **{where: settings._replace(model=model) for where, settings in own.items()}}, cards
     )
 
 

@@ -95,9 +95,9 @@ def fresh(
     log = list(entries)
     for lane in sorted(lanes(log), key=lambda lane: lane.address):
         try:
-            for made in series(log, lane, policy, counters, blobs):
-                for name, api in sorted(apis.items()) if takes_part(made.window) else ():
-                    request = made.request(api)
+            for built in series(log, lane, policy, counters, blobs):
+                for name, api in sorted(apis.items()) if takes_part(built.window) else ():
+                    request = built.request(api)
                     if request.ready:
                         place = RequestPlace(db, log[0].conversation, lane.address, request.at, name)
                         yield Fresh(place, request.sha256, request.body, request.messages_key)
@@ -127,9 +127,9 @@ def compare(old: Iterable[Digest], new: Iterable[Fresh]) -> Iterator[Compared]:
         then = next(before, None)
 
 
-def header_data(made: Header) -> dict[str, Any]:
+def header_data(header: Header) -> dict[str, Any]:
     """Return the header as JSON."""
-    return {"form": FORM, **made._asdict()}
+    return {"form": FORM, **header._asdict()}
 
 
 def data(digest: Digest) -> dict[str, Any]:
@@ -137,9 +137,9 @@ def data(digest: Digest) -> dict[str, Any]:
     return {**digest.place._asdict(), "sha256": digest.sha256, "sections": digest.sections}
 
 
-def header_line(made: Header) -> str:
+def header_line(header: Header) -> str:
     """Return the header as it is written, in ASCII."""
-    return json.dumps(header_data(made), separators=(",", ":"))
+    return json.dumps(header_data(header), separators=(",", ":"))
 
 
 def line(digest: Digest) -> str:

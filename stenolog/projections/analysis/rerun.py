@@ -155,9 +155,9 @@ def _built(
     for (lane, *_), calls in groups.items():
         chosen = None if lane.agent in cards else sent_under(calls[0].receipt)
         views, forms = _by_view(calls), SentForms(log, lane, here.blobs)
-        for made in series(log, lane, chosen, here.counters, here.blobs):
-            for call in views.get(made.window.position, ()):
-                built[call.position] = forms.form(made.request(_api(call, here)), call.receipt)
+        for request in series(log, lane, chosen, here.counters, here.blobs):
+            for call in views.get(request.window.position, ()):
+                built[call.position] = forms.form(request.request(_api(call, here)), call.receipt)
     return built
 
 
@@ -183,14 +183,14 @@ def _by_view(called: Iterable[Called]) -> dict[int, list[Called]]:
 def _members(log: Sequence[Entry], called: Sequence[Called], team: Team) -> dict[int, Divergence]:
     """Return the calls before which the team, or its turn rule, differs. Lanes of tasks belong to workers."""
     switches = (entry.event for entry in log if isinstance(entry.event, ModeSwitch))
-    there = {name for switch in switches for name in switch.joins} | {call.lane.agent for call in called}
-    strangers = ", ".join(name for name in team.cards if name not in there)
+    joined = {name for switch in switches for name in switch.joins} | {call.lane.agent for call in called}
+    strangers = ", ".join(name for name in team.cards if name not in joined)
     odd: dict[int, Divergence] = {}
     for call, state in _states(log, called):
         if not call.lane.task and call.lane.agent not in team.cards:
             odd[call.position] = _other(call, f"agent {call.lane.agent!r}", f"only {', '.join(team.cards)}")
         elif strangers:
-            odd[call.position] = _other(call, f"only {', '.join(sorted(there))}", f"{strangers} besides")
+            odd[call.position] = _other(call, f"only {', '.join(sorted(joined))}", f"{strangers} besides")
         elif state.turns != team.turns:
             odd[call.position] = _other(call, f"turns: {_rule(state.turns)}", f"turns: {_rule(team.turns)}")
     return odd

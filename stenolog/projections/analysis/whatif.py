@@ -122,8 +122,8 @@ def _edited(entry: Entry, text: str) -> Event:
         )
     rest = [part for part in event.parts if not isinstance(part, TextPart)]
     before = next((i for i, part in enumerate(event.parts) if isinstance(part, TextPart)), 0)
-    said = [TextPart(text=text)] if text else []
-    parts: Any = (*rest[:before], *said, *rest[before:])
+    texts = [TextPart(text=text)] if text else []
+    parts: Any = (*rest[:before], *texts, *rest[before:])
     # The whole of a large result, which stands in a blob, would be read in the place of the edit.
     return (
         replace(event, parts=parts, blob="") if isinstance(event, ToolResult) else replace(event, parts=parts)

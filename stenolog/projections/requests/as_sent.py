@@ -87,11 +87,11 @@ class Patches:
     def _resolve(self, receipt: Receipt) -> Patch:
         chain: list[Mapping[str, Any]] = []
         patch, base = Patch(), 0
-        told: Mapping[str, Any] = _patch_of(receipt)
+        plan: Mapping[str, Any] = _patch_of(receipt)
         positions: list[int] = []
         while True:
-            chain.append(told)
-            base = int(told.get("base", 0))
+            chain.append(plan)
+            base = int(plan.get("base", 0))
             if not base:
                 break
             if base in self._resolved:
@@ -103,10 +103,10 @@ class Patches:
             earlier = self._receipt_at(base)
             if earlier is None or PATCH not in earlier.plan:
                 raise StoredDataError(f"the receipt at {base}, which this one goes on from, is gone")
-            told = _patch_of(earlier)
+            plan = _patch_of(earlier)
         # From the oldest to the newest; each but the newest stands at a position of its own.
-        for told, position in zip(reversed(chain), [*reversed(positions), 0], strict=True):
-            patch = _following(patch, told)
+        for plan, position in zip(reversed(chain), [*reversed(positions), 0], strict=True):
+            patch = _following(patch, plan)
             if position:
                 self._keep(position, patch)
         return patch
@@ -124,17 +124,17 @@ class Patches:
 
 
 def _patch_of(receipt: Receipt) -> Mapping[str, Any]:
-    told: Any = receipt.plan[PATCH]
-    if not isinstance(told, Mapping):
+    patch: Any = receipt.plan[PATCH]
+    if not isinstance(patch, Mapping):
         raise StoredDataError("patch: expected an object in the receipt's plan")
-    return told
+    return patch
 
 
-def _following(base: Patch, told: Mapping[str, Any]) -> Patch:
-    front = {**base.front, **told.get("front", {})}
-    order = tuple(told.get("order", base.order))
-    kept = base.messages[: int(told.get("keep", 0))]
-    return Patch(order, front, [*kept, *expanded(told.get("messages", ()))], told.get("cache", ()))
+def _following(base: Patch, patch: Mapping[str, Any]) -> Patch:
+    front = {**base.front, **patch.get("front", {})}
+    order = tuple(patch.get("order", base.order))
+    kept = base.messages[: int(patch.get("keep", 0))]
+    return Patch(order, front, [*kept, *expanded(patch.get("messages", ()))], patch.get("cache", ()))
 
 
 def expanded(messages: Iterable[Recipe]) -> Iterator[Recipe]:
@@ -160,18 +160,18 @@ def sent_body(patch: Patch, body: Body, messages_key: str, blobs: Mapping[str, b
 
 
 def _made_body(patch: Patch, body: Body, messages_key: str, blobs: Mapping[str, bytes]) -> Body:
-    made: Body = {}
+    made_body: Body = {}
     making = Making(body, blobs)
     for key in patch.order:
         if key in patch.front:
-            made[key] = making.value_of(patch.front[key])
+            made_body[key] = making.value_of(patch.front[key])
         elif key == messages_key:
-            made[key] = making.value_of(list(patch.messages))
+            made_body[key] = making.value_of(list(patch.messages))
         else:
             raise StoredDataError(f"patch: expected a recipe for {key!r}, found none")
     for mark in patch.cache:
-        made = with_mark(made, mark[0], mark[1] if len(mark) > 1 else EPHEMERAL)
-    return made
+        made_body = with_mark(made_body, mark[0], mark[1] if len(mark) > 1 else EPHEMERAL)
+    return made_body
 
 
 def with_mark(body: Body, pointer: str, value: Any) -> Body:
@@ -285,8 +285,8 @@ class SentForms:
 
 def is_of(receipt: Receipt, request: Request) -> bool:
     """Return whether a receipt is of the position, the API and the policy of a request."""
-    there = (receipt.view, receipt.api, {**receipt.policy})
-    return there == (request.at, request.api, request.policy.json)
+    receipt_key = (receipt.view, receipt.api, {**receipt.policy})
+    return receipt_key == (request.at, request.api, request.policy.json)
 
 
 def _is_aside(event: AssistantMessage | LlmError, known: Mapping[int, Receipt]) -> bool:

@@ -119,9 +119,9 @@ def contents(view: View) -> Contents:
     left_out = visible(entries, lane, context, view.memory.answered)  # 1
     shown = edited(entries, left_out, lane, context, view.policy.pins)  # 2
     messages = [message for entry in shown.shown for message in view.messages_of(entry)]  # 3 and 4
-    here = {entry.position for entry in shown.shown}
-    made = grouped(messages, view.style, view.pairing.results, here, view.waits_for)  # 5
-    units = with_notes(made, shown.anew)
+    shown_positions = {entry.position for entry in shown.shown}
+    units_grouped = grouped(messages, view.style, view.pairing.results, shown_positions, view.waits_for)  # 5
+    units = with_notes(units_grouped, shown.anew)
     return Contents([unit for unit in units if unit], shown.left_out, shown.shown, context.edits)
 
 
@@ -132,10 +132,10 @@ def request_of(view: ReadView, api: str | Format, blobs: Mapping[str, bytes] = E
     shown = contents(view)
     units, delivered = since_last_turn(view, shown.units)
     units = with_away(units, shown.entries, view.lane, view.policy.away, view.memory.began)
-    said = [*chain.from_iterable(units)]
-    around = surround(view, tools_called(said), shown.entries)  # 6
-    end = said[-1] if said else None
-    messages = [*around.first, *said, *preview_note(end), *around.behind]
+    sent = [*chain.from_iterable(units)]
+    around = surround(view, tools_called(sent), shown.entries)  # 6
+    end = sent[-1] if sent else None
+    messages = [*around.first, *sent, *preview_note(end), *around.behind]
     chosen = format_of(api)
     # Rendered before the omissions are listed: an API may leave out parts as well.
     rendered = chosen.rendered(messages, around.preamble, blobs)  # 8

@@ -77,16 +77,16 @@ def constants(
     patch: Patch, built: Mapping[str, Any], blobs: Mapping[str, bytes], answers: Collection[str] = ()
 ) -> Iterator[tuple[str, Any]]:
     """Yield the client's own constants, by JSON pointer: the value, or the name of its blob."""
-    there = _Built(built)
+    built_parts = _Built(built)
     # What is said about tools says nothing where none are sent.
     unseen = ENVELOPE if patch.front.get("tools") else ENVELOPE.union(ABOUT_TOOLS)
     for key, recipe in patch.front.items():
         if key == FOLLOWED and recipe in answers:
             continue
         if key not in unseen:
-            yield from _literals(recipe, f"/{escape(key)}", (key, key), there, blobs)
+            yield from _literals(recipe, f"/{escape(key)}", (key, key), built_parts, blobs)
     for n, recipe in enumerate(patch.messages):
-        yield from _literals(recipe, f"/{n}", ("", ""), there, blobs)
+        yield from _literals(recipe, f"/{n}", ("", ""), built_parts, blobs)
 
 
 def _literals(

@@ -161,8 +161,8 @@ def _prove(
     lane, chosen = group[0].lane, sent_under(group[0].receipt)
     why = "the lane took no part yet"
     try:
-        for sent, made in at_views(waiting, log, lane, chosen, counters, blobs):
-            yield _proved(sent, made.request(apis[sent.api]), patches, log, blobs)
+        for sent, request in at_views(waiting, log, lane, chosen, counters, blobs):
+            yield _proved(sent, request.request(apis[sent.api]), patches, log, blobs)
     except StenologError as error:
         why = str(error)
     for left in waiting.values():
@@ -207,10 +207,10 @@ def _compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: Mapping
 
 def _erased_by(log: Sequence[Entry], position: int) -> str:
     for entry in log:
-        told = erasure_of(entry.event)
-        if told is not None and position in told.positions:
-            why = f", {told.reason}" if told.reason else ""
-            return f"was erased by {told.by or 'someone unnamed'} on {entry.time:%Y-%m-%d}{why}"
+        erasure = erasure_of(entry.event)
+        if erasure is not None and position in erasure.positions:
+            why = f", {erasure.reason}" if erasure.reason else ""
+            return f"was erased by {erasure.by or 'someone unnamed'} on {entry.time:%Y-%m-%d}{why}"
     return "was erased"
 
 
@@ -288,16 +288,16 @@ def checked(
     for lane in lanes(log):
         readings = {api: validator_of(api) for api in names}
         window: object = None
-        for made in series(log, lane, None, counters, blobs):
-            if made.window.position >= positions.stop:
+        for request in series(log, lane, None, counters, blobs):
+            if request.window.position >= positions.stop:
                 break
-            if made.window.position < positions.start or not takes_part(made.window):
+            if request.window.position < positions.start or not takes_part(request.window):
                 continue
-            if window is not made.window:
-                window, readings = made.window, {api: validator_of(api) for api in names}
+            if window is not request.window:
+                window, readings = request.window, {api: validator_of(api) for api in names}
             for api, reading in readings.items():
-                broken = tuple(reading.violations(made.request(api).body))
-                yield Checked(made.window.position, lane.address, format_of(api).name, broken)
+                broken = tuple(reading.violations(request.request(api).body))
+                yield Checked(request.window.position, lane.address, format_of(api).name, broken)
 
 
 def invalid_requests(

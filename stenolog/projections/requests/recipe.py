@@ -118,8 +118,8 @@ def recipe_of(value: Json, source: Source, blobs: dict[str, bytes] | None = None
         return {REFERENCE: pointer}
     match value:
         case dict():
-            made = {name: recipe_of(inner, source, blobs, name) for name, inner in value.items()}
-            return {REFERENCE: "", "as-is": value} if REFERENCE in value else made
+            recipes = {name: recipe_of(inner, source, blobs, name) for name, inner in value.items()}
+            return {REFERENCE: "", "as-is": value} if REFERENCE in value else recipes
         case list():
             return _merged([recipe_of(inner, source, blobs, key) for inner in value])
         case str() if len(value) >= SHORTEST_CUT:

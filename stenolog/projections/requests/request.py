@@ -250,5 +250,5 @@ UNTOLD = ("explain", "encoded")
 
 
 def _comparable(request: Request) -> tuple[object, ...]:
-    said = {each.name: getattr(request, each.name) for each in fields(request) if each.name not in UNTOLD}
-    return said, request.explanation
+    values = {each.name: getattr(request, each.name) for each in fields(request) if each.name not in UNTOLD}
+    return values, request.explanation

@@ -148,8 +148,8 @@ def no_agent(agent: str, known: Sequence[str]) -> str:
 
 def unknown_agent(agent: str, known: Sequence[str]) -> str:
     """Return an error message with the known agents, the likely one, and how a new one joins."""
-    here = no_agent(agent, known)
-    return f"{here}{'' if here.endswith('?') else '.'} A new agent joins by conversation.join({agent!r})"
+    words = no_agent(agent, known)
+    return f"{words}{'' if words.endswith('?') else '.'} A new agent joins by conversation.join({agent!r})"
 
 
 def unnamed(view: View, body: Body, api: str) -> str:

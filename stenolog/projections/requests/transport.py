@@ -89,14 +89,14 @@ class Transport(NamedTuple):
             if self.blob not in blobs:
                 raise CallerError(f"blob {self.blob[:12]}… is gone")
             try:
-                made = zlib.decompressobj().decompress(blobs[self.blob], LARGEST_RAW + 1)
+                raw = zlib.decompressobj().decompress(blobs[self.blob], LARGEST_RAW + 1)
             except zlib.error as error:
                 raise CallerError(f"blob {self.blob[:12]}…: {error}") from None
-            if len(made) > LARGEST_RAW:
+            if len(raw) > LARGEST_RAW:
                 raise CallerError(
                     f"blob {self.blob[:12]}…: expected at most {LARGEST_RAW:,} bytes, found more"
                 )
-            return made
+            return raw
         return self.before.encode() + self._written(body) + self.after.encode()
 
     def _written(self, body: Body) -> bytes:

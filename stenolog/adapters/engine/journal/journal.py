@@ -176,8 +176,8 @@ class Journal(LiveState):
         due = [name for name in ready if name not in others][:most]
         unasked = [name for name in due if name not in asked and self._may_be_lost(todo[name])]
         before = self.state.position
-        made = (self._prepared(todo[name], now) for name in due if name not in unasked)
-        prepared = [each for each in made if each is not None]
+        prepared_or_none = (self._prepared(todo[name], now) for name in due if name not in unasked)
+        prepared = [each for each in prepared_or_none if each is not None]
         # Preparing has appended a refusal, so what was decided before it may no longer hold.
         if self.state.position != before:
             return Poll(again=True)
@@ -225,11 +225,11 @@ class Journal(LiveState):
 
     def still_ours(self, claims: Collection[Claim]) -> list[Claim]:
         """Return the claims that nobody has taken over, and that have no result."""
-        there = {claim.fence for claim in self.claims.all()} if claims else set()
+        fences = {claim.fence for claim in self.claims.all()} if claims else set()
         for claim in claims:
-            if claim.fence not in there:
+            if claim.fence not in fences:
                 self.under_way.pop(claim.fence, None)
-        return [claim for claim in claims if claim.fence in there]
+        return [claim for claim in claims if claim.fence in fences]
 
     def _seconds_until(self, effect: Effect, now: datetime) -> float:
         """Return the seconds until an effect may begin, at most its agent's longest wait."""
@@ -276,10 +276,10 @@ class Journal(LiveState):
             microseconds(now),
         )
         if isinstance(effect, RunTool):
-            made = self._answer_of(effect)
+            answer = self._answer_of(effect)
             # Running it once more could do twice what the other system did already.
-            if made.source is not None:
-                why = f"it was made in {made.source.system}, which may have run it"
+            if answer.source is not None:
+                why = f"it was made in {answer.source.system}, which may have run it"
                 self._append_decision(unknown_outcome(effect.call, why))
                 return None
             if self.is_foreign(effect.call):

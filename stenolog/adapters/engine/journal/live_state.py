@@ -102,7 +102,7 @@ def _evolve(waiting: tuple[int, ...], entry: Entry) -> tuple[int, ...]:
         case UserMessage(replaces=int(position)) if position in waiting:
             return tuple(other for other in waiting if other != position)
         # An erased message is not said when its time comes.
-        case UserMessage() as said if erasure := erasure_of(said):
+        case UserMessage() as message if erasure := erasure_of(message):
             return tuple(other for other in waiting if other not in erasure.positions)
         case _:
             return waiting

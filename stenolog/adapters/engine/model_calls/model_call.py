@@ -87,7 +87,7 @@ def keep_drafts(drafts: Iterable[StreamDraft], write: Callable[[list[tuple[int, 
     """Write the drafts' new pieces, and mark them as stored."""
     # Marks are taken before the write, as more pieces may stream while it lasts.
     news = [(draft, *draft.unkept()) for draft in drafts if not draft.is_kept]
-    write([(draft.fence, said) for draft, said, _ in news])
+    write([(draft.fence, rows) for draft, rows, _ in news])
     for draft, _, mark in news:
         draft.keep(mark)
 

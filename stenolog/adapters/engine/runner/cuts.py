@@ -50,15 +50,15 @@ class CutWarnings:
             self._cuts[where] = request.cuts
             self._warn_of_cut(where, request, live)
         last = self._summaries.get(where, 0)
-        for made in live.state.summaries:
-            if made.is_for(where) and made.position > last:
-                self._summaries[where] = made.position
+        for summary in live.state.summaries:
+            if summary.is_for(where) and summary.position > last:
+                self._summaries[where] = summary.position
                 self._log(
                     f"{where} summarised",
-                    f"{self._name} at {request.at}: {where} is not shown {in_words(made.spans)}: "
-                    f"the summary at {made.position} is in its place",
+                    f"{self._name} at {request.at}: {where} is not shown {in_words(summary.spans)}: "
+                    f"the summary at {summary.position} is in its place",
                     # One that the lane has made for itself is no surprise.
-                    is_expected=made.author == where,
+                    is_expected=summary.author == where,
                 )
 
     def _warn_of_cut(self, where: str, request: Request, live: LiveState) -> None:

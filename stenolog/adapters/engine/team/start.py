@@ -45,35 +45,35 @@ class Input(NamedTuple):
     on_input: OnInput = "next"
 
 
-def start_run(standing: LiveState, setting: TeamSettings, tools: Tools, words: Input | None) -> list[Entry]:
+def start_run(live: LiveState, setting: TeamSettings, tools: Tools, words: Input | None) -> list[Entry]:
     """Record changed settings and the message, all or nothing; a known id is not repeated.
 
     Raises `UnsupportedVersionError`, `AgentNotFoundError`, `DuplicateIdError`, and `InvalidPolicyError` for
     an unknown turn rule.
     """
     while True:
-        state = standing.state
+        state = live.state
         if state.blocked is not None:
             raise blocked_error(state.blocked)
-        switch = _changes(standing, setting, tools)
+        switch = _changes(live, setting, tools)
         rule = state.turns if switch.turns is UNCHANGED else switch.turns
         if isinstance(rule, TurnPolicy):
             # A rule that is not registered here stays out of the log: this process could not decide by it.
             load(rule)
         events: list[Event | NewEntry] = [] if switch == ModeSwitch() else [switch]
-        if words is not None and not _was_said(standing, words):
-            _check_names(standing, setting, words.message.to, "to")
-            events += _input_events(standing, _after(standing, events), words)
+        if words is not None and not _was_said(live, words):
+            _check_names(live, setting, words.message.to, "to")
+            events += _input_events(live, _after(live, events), words)
         try:
-            entries = standing.append(*events) if events else []
+            entries = live.append(*events) if events else []
         # Decided anew: another process may have changed the same settings, or said the same words.
         except VersionConflictError:
-            standing.catch_up()
+            live.catch_up()
             continue
         # Nearly always no worker is waited for, and the state here says so.
-        for entry in entries if standing.state.open_calls() else ():
+        for entry in entries if live.state.open_calls() else ():
             # After the append: the words are in the log before they stop anything elsewhere.
-            refuse_at_workers(standing.conversation, entry.event)
+            refuse_at_workers(live.conversation, entry.event)
         return entries
 
 
@@ -97,12 +97,12 @@ def _rule(setting: TeamSettings) -> TurnPolicy | None:
     return setting.turns.turns if isinstance(setting.turns, TurnRule) else setting.turns
 
 
-def _changes(standing: LiveState, setting: TeamSettings, tools: Tools) -> ModeSwitch:
+def _changes(live: LiveState, setting: TeamSettings, tools: Tools) -> ModeSwitch:
     """Return the settings that the conversation lacks."""
-    settings, state, agents = standing.settings, standing.state, setting.agents
+    settings, state, agents = live.settings, live.state, setting.agents
     cards, turns = _cards(setting, tools), _rule(setting)
     if turns is not None:
-        _check_names(standing, setting, _agents_of_rule(turns), f"turns {turns.rule!r}")
+        _check_names(live, setting, _agents_of_rule(turns), f"turns {turns.rule!r}")
     # A person closed such a lane, and the start of a program must not open it again.
     stays = setting.join and [name for name in agents if state.lane(name).status != "closed"]
     return ModeSwitch(
@@ -115,14 +115,14 @@ def _changes(standing: LiveState, setting: TeamSettings, tools: Tools) -> ModeSw
     )
 
 
-def _input_events(standing: LiveState, state: State, words: Input) -> Iterator[Event | NewEntry]:
+def _input_events(live: LiveState, state: State, words: Input) -> Iterator[Event | NewEntry]:
     """Yield the words as they are recorded now."""
     at_work = any(lane.status in BUSY for lane in state.lanes.values())
     cancels = at_work and words.on_input == "cancel"
     if cancels:
         yield from decide(state, CANCEL)
-    said = enqueue(words.message) if at_work and words.on_input == "queue" else words.message
-    for event in map(standing.marked, decide(state, said)):
+    message = enqueue(words.message) if at_work and words.on_input == "queue" else words.message
+    for event in map(live.marked, decide(state, message)):
         if isinstance(event, UserMessage):
             yield NewEntry(event, words.id) if words.id else event
         # Where everything was cancelled, the calls that the message refuses were closed by that.
@@ -130,23 +130,23 @@ def _input_events(standing: LiveState, state: State, words: Input) -> Iterator[E
             yield event
 
 
-def _after(standing: LiveState, switches: Iterable[Event | NewEntry]) -> State:
-    state, now = standing.state, standing.conversation.log.edge.clock()
+def _after(live: LiveState, switches: Iterable[Event | NewEntry]) -> State:
+    state, now = live.state, live.conversation.log.edge.clock()
     for event in switches:
         assert isinstance(event, ModeSwitch), "only settings have been decided on so far"
-        state = evolve(state, Entry(standing.conversation.name, state.position + 1, "", now, "", event))
+        state = evolve(state, Entry(live.conversation.name, state.position + 1, "", now, "", event))
     return state
 
 
-def _was_said(standing: LiveState, words: Input) -> bool:
-    conversation = standing.conversation
+def _was_said(live: LiveState, words: Input) -> bool:
+    conversation = live.conversation
     found = conversation.entry_by_id(words.id) if words.id else None
     if found is None or not isinstance(found.event, UserMessage):
         return False
     message = words.message
     # The entry was marked with the workflow run of its time, which the message is not.
-    said = replace(found.event, run=message.run, node=message.node)
-    return said in (message, enqueue(message))
+    earlier = replace(found.event, run=message.run, node=message.node)
+    return earlier in (message, enqueue(message))
 
 
 def _agents_of_rule(turns: TurnPolicy) -> Iterator[str]:
@@ -157,11 +157,11 @@ def _agents_of_rule(turns: TurnPolicy) -> Iterator[str]:
         yield from (name for name in names if isinstance(name, str) and name)
 
 
-def _check_names(standing: LiveState, setting: TeamSettings, names: Iterable[str], what: str) -> None:
+def _check_names(live: LiveState, setting: TeamSettings, names: Iterable[str], what: str) -> None:
     """Raise `AgentNotFoundError` for a name that neither team nor conversation has."""
-    state = standing.state
+    state = live.state
     lanes = (lane.agent for lane in state.lanes.values())
-    known = dict.fromkeys([*setting.agents, *state.members, *standing.settings.cards, *lanes])
+    known = dict.fromkeys([*setting.agents, *state.members, *live.settings.cards, *lanes])
     # Without a team, in a conversation that none has worked in, nobody knows who there will be.
     for name in names if known else ():
         if name.partition("/")[0] not in known:

@@ -320,7 +320,7 @@ class Team:
         _check_costs(self.agents.values(), self.options.prices)
         runner = Runner(await _conversation(conversation), self.agents, tools, self.options)
         try:
-            await runner.open(lambda standing: start_run(standing, self._setting, tools, words))
+            await runner.open(lambda live: start_run(live, self._setting, tools, words))
             yield runner
         finally:
             # A task of its own, so that the runner closes in good order however often this is cancelled.

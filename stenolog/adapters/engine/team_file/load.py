@@ -325,16 +325,16 @@ def _with(one: Any, options: dict[str, Any], written: str) -> ToolLike:
 
 def _changed(one: BaseTool, **options: Any) -> BaseTool:
     """Return a copy of a tool that is made already."""
-    made = copy(one)
-    told = {name: options.pop(name) for name in ("name", "description", "approval") if name in options}
-    made.spec = replace(one.spec, **told)
-    if "approval" in told:
-        made.approves = None
+    changed = copy(one)
+    spec = {name: options.pop(name) for name in ("name", "description", "approval") if name in options}
+    changed.spec = replace(one.spec, **spec)
+    if "approval" in spec:
+        changed.approves = None
     given = {"repeat": one.repeat, "timeout": one.timeout, "limit": one.limit} | options
-    repeat, made.timeout, made.limit = checked_function(made.spec.name, **given)
+    repeat, changed.timeout, changed.limit = checked_function(changed.spec.name, **given)
     if "repeat" in options:
-        made.repeat = repeat
-    return made
+        changed.repeat = repeat
+    return changed
 
 
 def filled(texts: Mapping[str, str], *, keys: bool = True) -> dict[str, str]:

@@ -104,10 +104,10 @@ class AutoMemory(Upkeep):
         fork = await asyncio.to_thread(fork_of, conversation, due.answered, f"{worker.name}~{mark}")
         writer = replace(worker, summary=None, memory=None, recall=None, score=None)
         text, meta = await ask_in_fork(fork, agent, writer, self.task.replace("{agent}", agent))
-        made = AssistantMessage(
+        summary = AssistantMessage(
             agent=agent, purpose="memory", text=text, meta=meta, replaces=due.memory or None
         )
-        return await asyncio.to_thread(merge_answer, conversation, made, f"{WRITTEN}{mark}")
+        return await asyncio.to_thread(merge_answer, conversation, summary, f"{WRITTEN}{mark}")
 
 
 WRITTEN = "memory-"

@@ -57,7 +57,7 @@ class AutoRecall(Upkeep):
         found = self._passages(conversation, agent, asking.event.text)
         if not found:
             return
-        made = AssistantMessage(
+        recalled = AssistantMessage(
             agent=agent,
             purpose="memory",
             text="\n\n".join([TITLE, *map(str, found)]),
@@ -65,7 +65,7 @@ class AutoRecall(Upkeep):
             meta=recall.recalled(found),
         )
         try:
-            conversation.append(made, id=mark, expected=state.position)
+            conversation.append(recalled, id=mark, expected=state.position)
         except (DuplicateIdError, VersionConflictError):
             return  # another runner was first, or something was said: the next look decides anew
 

@@ -62,7 +62,7 @@ class AutoScore(Upkeep):
         mark = short_key(sha256(f"{conversation.stream.key}/{where}/{at}".encode()).hexdigest())
         fork = await asyncio.to_thread(fork_of, conversation, at, f"{judge.name}~{mark}")
         text, meta = await ask_in_fork(fork, where, judge, self.task.replace("{agent}", agent))
-        made = AssistantMessage(
+        score = AssistantMessage(
             agent=agent,
             task=task,
             purpose="routing",
@@ -71,7 +71,7 @@ class AutoScore(Upkeep):
             text=text,
             meta={**meta, "score": score_in(text)},
         )
-        await asyncio.to_thread(merge_answer, conversation, made, f"{SCORED}{at}")
+        await asyncio.to_thread(merge_answer, conversation, score, f"{SCORED}{at}")
 
 
 def score_in(text: str) -> dict[str, Any]:

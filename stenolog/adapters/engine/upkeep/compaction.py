@@ -94,7 +94,7 @@ async def compact(
     await asyncio.to_thread(hide_spans, fork, *plan.away)
     reader = await asyncio.to_thread(reader_of, fork, agent, summariser)
     await asyncio.to_thread(_tell, fork, conversation, agent, reader, plan.last)
-    made = await ask_in_fork(fork, agent, _reading_all(summariser), task)
+    merged = await ask_in_fork(fork, agent, _reading_all(summariser), task)
     if (
         # While the summariser worked, a person may have hidden some of it: the summary would bring it back.
         await asyncio.to_thread(
@@ -112,8 +112,8 @@ async def compact(
         purpose="summary",
         covers=await asyncio.to_thread(_sent, fork, plan.spans),
         to=to,
-        text=made.text,
-        meta=made.meta,
+        text=merged.text,
+        meta=merged.meta,
     )
     return await asyncio.to_thread(merge_answer, conversation, summary, f"condensed-{mark}")
 
@@ -166,22 +166,22 @@ def _sent(fork: Conversation, spans: Sequence[PositionRange]) -> tuple[PositionR
 
     Its own budget may have cut some of them, and an agent's notes are only its own.
     """
-    said = [entry for entry in fork.entries() if isinstance(entry.event, AssistantMessage)]
+    answers = [entry for entry in fork.entries() if isinstance(entry.event, AssistantMessage)]
     position, answer = next(
-        (e.position, e.event) for e in reversed(said) if getattr(e.event, "receipt", None)
+        (e.position, e.event) for e in reversed(answers) if getattr(e.event, "receipt", None)
     )
     assert isinstance(answer, AssistantMessage), "see above"
     reader = LaneId(answer.agent, answer.task)
     notes = [
         PositionRange(first=entry.position, last=entry.position)
-        for entry in said
+        for entry in answers
         if getattr(entry.event, "purpose", "") in ("memory", "routing") and not reader.wrote(entry.event)
     ]
     covers = without(spans, notes)
-    made = summary_of(position, replace(answer, covers=covers), fork.state().summaries) if covers else None
-    if made is None:
+    summary = summary_of(position, replace(answer, covers=covers), fork.state().summaries) if covers else None
+    if summary is None:
         raise ModelError("other", "no summary: its writer was sent nothing of what it was to summarise")
-    return made.spans
+    return summary.spans
 
 
 class Made(NamedTuple):
@@ -201,21 +201,21 @@ def reader_of(fork: Conversation, where: str, writer: Agent) -> LaneState:
 
 def _tell(fork: Conversation, conversation: Conversation, where: str, reader: LaneState, last: int) -> None:
     """Give the reader the lane's summaries as its own: the fork may end before they were made."""
-    there = {summary.position for summary in fork.state().summaries if summary.is_for(reader.address)}
+    known = {summary.position for summary in fork.state().summaries if summary.is_for(reader.address)}
     for summary in conversation.state().summaries:
         id = f"told-{summary.position}"
-        is_new = summary.position not in there and not fork.entry_by_id(id)
+        is_new = summary.position not in known and not fork.entry_by_id(id)
         if summary.is_for(where) and summary.last <= last and is_new:
-            said = conversation.entry(summary.position).event
-            assert isinstance(said, AssistantMessage), "summaries are of agents"
-            told = AssistantMessage(
+            event = conversation.entry(summary.position).event
+            assert isinstance(event, AssistantMessage), "summaries are of agents"
+            copied = AssistantMessage(
                 agent=reader.agent,
                 task=reader.task,
                 purpose="summary",
                 covers=summary.spans,
-                parts=said.parts,
+                parts=event.parts,
             )
-            fork.append(told, id=id, expected=fork.position)
+            fork.append(copied, id=id, expected=fork.position)
 
 
 async def ask_in_fork(fork: Conversation, where: str, writer: Agent, task: str) -> Made:
@@ -226,14 +226,14 @@ async def ask_in_fork(fork: Conversation, where: str, writer: Agent, task: str) 
     lane = await asyncio.to_thread(reader_of, fork, where, writer)
     team = Team([replace(writer, name=lane.agent)], join=False)
     team.options = replace(team.options, lane=lane.address)
-    said = UserMessage(text=task, to=[lane.address])
+    message = UserMessage(text=task, to=[lane.address])
     # From an earlier call with the same plan, whose model failed.
     if (await asyncio.to_thread(fork.state)).lane(lane.address).status == "failed":
         await team.resume(fork, lane.agent, lane.task)
-    async for _ in team.run(fork, said, id=ASKED):
+    async for _ in team.run(fork, message, id=ASKED):
         pass
-    made = await asyncio.to_thread(worker_output, fork, lane)
-    text = str(made.content[0])
-    if made.is_error or not text.strip():
+    output = await asyncio.to_thread(worker_output, fork, lane)
+    text = str(output.content[0])
+    if output.is_error or not text.strip():
         raise ModelError("other", f"no summary: {text or 'it was empty'}")
-    return Made(text, {**made.meta})
+    return Made(text, {**output.meta})

@@ -53,19 +53,19 @@ def spans_at(spans: Iterable[PositionRange], last: int) -> tuple[PositionRange, 
 def hide_spans(fork: Conversation, context_from: int, hides: tuple[PositionRange, ...]) -> None:
     """Hide from all agents what is out of context: entries before `context_from`, or in `hides`."""
     start = min(context_from, fork.position + 1)
-    there = fork.settings()
-    if (there.context_from, there.hides) != (start, hides):
+    settings = fork.settings()
+    if (settings.context_from, settings.hides) != (start, hides):
         fork.submit(ModeSwitch(context_from=start or None, hides=hides))
 
 
-def merge_answer(conversation: Conversation, made: AssistantMessage, id: str) -> Entry:
+def merge_answer(conversation: Conversation, answer: AssistantMessage, id: str) -> Entry:
     """Append a message made in a fork to the conversation, if its state still allows that."""
     while True:
         state = conversation.state()
         # Decided anew after each conflict: what came in between may forbid the message.
-        decide(state, made)
+        decide(state, answer)
         with suppress(VersionConflictError):
-            return conversation.append(made, id=id, expected=state.position)
+            return conversation.append(answer, id=id, expected=state.position)
 
 
 WISH = "wish"
@@ -110,25 +110,25 @@ async def regenerate(
         return done
     old = await asyncio.to_thread(_old, conversation, position, agent.name)
     fork = await asyncio.to_thread(fork_of, conversation, old.view, f"{agent.name}~{mark}")
-    made = await _answer_in_fork(fork, agent, old, wish)
+    answer = await _answer_in_fork(fork, agent, old, wish)
     if not in_place:
-        return made
-    link = await asyncio.to_thread(worker_output, fork, old.lane, made.position)
+        return answer
+    link = await asyncio.to_thread(worker_output, fork, old.lane, answer.position)
     return await asyncio.to_thread(
-        merge_answer, conversation, _replacement(made, position, old.to, link.meta), id
+        merge_answer, conversation, _replacement(answer, position, old.to, link.meta), id
     )
 
 
 def _replacement(
-    made: Entry, position: int, to: tuple[str, ...], link: Mapping[str, Any]
+    entry: Entry, position: int, to: tuple[str, ...], link: Mapping[str, Any]
 ) -> AssistantMessage:
     """Return the answer for the conversation, with the old one's addressees."""
-    said = made.event
-    assert isinstance(said, AssistantMessage), "models give answers"
-    meta = {**said.meta, **link}
-    said = replace(said, replaces=position, to=to, meta=meta)
+    event = entry.event
+    assert isinstance(event, AssistantMessage), "models give answers"
+    meta = {**event.meta, **link}
+    event = replace(event, replaces=position, to=to, meta=meta)
     # These belong to the call in the fork: here they would be counted and compared a second time.
-    return replace(said, cause=None, usage=None, receipt=None, session="")
+    return replace(event, cause=None, usage=None, receipt=None, session="")
 
 
 def _old(conversation: Conversation, position: int, agent: str) -> _Old:
@@ -182,16 +182,16 @@ def _out(now: Context, position: int) -> str:
 
 async def _answer_in_fork(fork: Conversation, agent: Agent, old: _Old, wish: str) -> Entry:
     """Return the fork's first answer; a lane that failed before is tried again."""
-    made = await asyncio.to_thread(_first, fork, old)
-    if made is None:
+    answer = await asyncio.to_thread(_first, fork, old)
+    if answer is None:
         start = old.now.context_from_of(old.lane.agent)
         await asyncio.to_thread(hide_spans, fork, start, spans_at(old.now.hides, old.view))
         changes = CHANGES.format(wish=wish, answer=old.text) if wish and old.text else wish
         await _ask(fork, agent, old.lane, changes)
-        made = await asyncio.to_thread(_first, fork, old)
-    if made is None:
+        answer = await asyncio.to_thread(_first, fork, old)
+    if answer is None:
         raise ModelError("other", f"{old.lane.address} has not answered in {fork.name!r}")
-    return made
+    return answer
 
 
 async def _ask(fork: Conversation, agent: Agent, lane: LaneState, wish: str) -> None:

@@ -252,7 +252,7 @@ def _one(
         could = min(same, prompt.ends[prompt.last]) + prompt.tokens_in(found.again)
     seconds = 0 if before is None else int((prompt.time - before.prompt.time).total_seconds())
     missed = max(0, could - (expected if read is None else read))
-    made = CacheCall(
+    cache_call = CacheCall(
         call.entry.position,
         call.receipt.view,
         lane.address,
@@ -273,14 +273,14 @@ def _one(
         cause = (
             model_cause(previous.receipt.view, call.receipt.view, cards) if previous else Cause("cold start")
         )
-        return made._replace(cause=cause)
+        return cache_call._replace(cause=cause)
     change = found and found.change
-    if change is not None and not _is_over(made, before.prompt):
+    if change is not None and not _is_over(cache_call, before.prompt):
         card = card_at(cards, before.receipt.view)
         blocks = before.prompt.blocks, prompt.blocks
         cause = cause_of(change, (before.request, call.request), blocks, between, card)
-        return made._replace(cause=cause)
-    return made._replace(cause=_cause_without_change(made, before.prompt, prompt))
+        return cache_call._replace(cause=cause)
+    return cache_call._replace(cause=_cause_without_change(cache_call, before.prompt, prompt))
 
 
 def _is_over(found: CacheCall, before: Prompt) -> bool:

@@ -108,8 +108,8 @@ def cause_of(
         return cause._replace(entry=fresh)
     if change.how in ("cleared", "thinking removed", "changed") and (old or new):
         # The entry is the same one, in another form.
-        there = new if change.how != "thinking removed" else old or new
-        return cause._replace(entry=max(there or old))
+        section = new if change.how != "thinking removed" else old or new
+        return cause._replace(entry=max(section or old))
     return cause._replace(entry=_by_rule(rule, old, between) or hiding(between) or fresh)
 
 

@@ -245,9 +245,9 @@ def _first_change(same: int, before: Sequence[Block], after: Sequence[Block]) ->
 def _change(
     how: How, pointer: str, old: Block | None, new: Block | None, words: str, offset: int = -1
 ) -> FirstChange:
-    there = new or old
-    assert there is not None
-    return FirstChange(there.section, how, pointer, offset, words, old, new)
+    section = new or old
+    assert section is not None
+    return FirstChange(section.section, how, pointer, offset, words, old, new)
 
 
 def _of_other_section(old: Block, new: Block, after: Sequence[Block]) -> FirstChange:
@@ -310,9 +310,9 @@ def first_pointer(one: Any, other: Any, pointer: str = "") -> str:
     The values must differ. If only one has a value, the pointer is that in the one.
     """
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        for (key, left), (there, right) in zip(one.items(), other.items(), strict=False):
-            if key != there:
-                return f"{pointer}/{escape(there)}"
+        for (key, left), (other_key, right) in zip(one.items(), other.items(), strict=False):
+            if key != other_key:
+                return f"{pointer}/{escape(other_key)}"
             if not _same_bytes(left, right):
                 return first_pointer(left, right, f"{pointer}/{escape(key)}")
         rest = [*max(one, other, key=len)][min(len(one), len(other)) :]
@@ -359,9 +359,9 @@ def _short(text: str) -> str:
 
 
 def _around(before: Request, after: Request) -> Iterable[str]:
-    under = {before.messages_key, after.messages_key}
+    keys = {before.messages_key, after.messages_key}
     for key in dict.fromkeys((*before.body, *after.body)):
-        if key not in under and not _same_bytes(before.body.get(key), after.body.get(key)):
+        if key not in keys and not _same_bytes(before.body.get(key), after.body.get(key)):
             yield f"/{escape(key)}"
 
 

@@ -118,13 +118,13 @@ def _user(position: int, message: UserMessage, style: AttributionStyle) -> Messa
 
 def _headed(message: Message, heading: str, style: AttributionStyle) -> Message:
     """Return the message with its texts as one, under a heading; unchanged without a text."""
-    said = [style.guarded(part.text) for part in message.parts if isinstance(part, TextPart)]
-    if not said:
+    texts = [style.guarded(part.text) for part in message.parts if isinstance(part, TextPart)]
+    if not texts:
         return message
     media = (part for part in message.parts if not isinstance(part, TextPart))
     tokens, headed = (
         count_parts(message.parts, style.counter),
-        TextPart(text=quoting.under(heading, "\n".join(said))),
+        TextPart(text=quoting.under(heading, "\n".join(texts))),
     )
     shown = message._replace(parts=(headed, *media), speaker="", tokens_in=tokens)
     return shown._replace(rule="attributed", disposition="reworded")
@@ -142,31 +142,31 @@ def _attributed(message: Message, style: AttributionStyle) -> Message:
         is_text = all(isinstance(part, TextPart) for part in shown.parts)
         is_systems = style.role == "system" and shown.by == "agent" and bool(shown.parts) and is_text
         return shown._replace(role="system") if is_systems else shown
-    said = [style.guarded(part.text) for part in parts if isinstance(part, TextPart)]
-    if not said:
+    texts = [style.guarded(part.text) for part in parts if isinstance(part, TextPart)]
+    if not texts:
         return message
     tokens = count_parts(parts, style.counter)
     rest = (part for part in parts if not isinstance(part, TextPart))
-    return message._replace(parts=(TextPart(text="\n".join(said)), *rest), tokens_in=tokens)
+    return message._replace(parts=(TextPart(text="\n".join(texts)), *rest), tokens_in=tokens)
 
 
 def _summary(position: int, message: AssistantMessage, style: AttributionStyle) -> Message:
     """Return a summary; the lane's own keeps the parts that only its provider understands."""
-    made = _kept_fact(position, message, "summary", style)
+    fact = _kept_fact(position, message, "summary", style)
     # A compaction of the provider's own, which only a model of its family can read.
     native = tuple(part for part in message.parts if isinstance(part, ProviderPart))
     if not native or not style.lane.owns(message):
-        return made
-    unsaid = tuple(part for part in made.unsaid if part not in native)
-    return made._replace(
-        parts=(made.parts or (quoting.UNREADABLE,)) + native, unsaid=unsaid, model=message.model
+        return fact
+    unsaid = tuple(part for part in fact.unsaid if part not in native)
+    return fact._replace(
+        parts=(fact.parts or (quoting.UNREADABLE,)) + native, unsaid=unsaid, model=message.model
     )
 
 
 def _kept_fact(position: int, message: AssistantMessage, what: str, style: AttributionStyle) -> Message:
     """Return a summary, a memory or a routing: a fact for the lane, but not its turn."""
-    said = style.guarded(as_text(style.harmless_parts(message.parts)))
-    text = (TextPart(text=quoting.quote(what, said)),) if said.strip() else ()
+    fact = style.guarded(as_text(style.harmless_parts(message.parts)))
+    text = (TextPart(text=quoting.quote(what, fact)),) if fact.strip() else ()
     tokens = count_parts(message.parts)
     unsaid = unrepresentable(message.parts)
     return Message("user", text, (position,), what, "reworded", tokens_in=tokens, unsaid=unsaid)
@@ -189,11 +189,11 @@ def _others(
     position: int, message: AssistantMessage | LlmError, style: AttributionStyle, ending: str = ""
 ) -> Message:
     text = "\n".join([as_text(style.harmless_parts(message.parts)), *([ending] if ending else [])])
-    said = (TextPart(text=text),) if text.strip() else ()
+    texts = (TextPart(text=text),) if text.strip() else ()
     speaker = style.harmless(address(message.agent, message.task))
     unsaid = unrepresentable(message.parts)
     shown = Message(
-        "user", said, (position,), "attributed", "reworded", speaker=speaker, by="agent", unsaid=unsaid
+        "user", texts, (position,), "attributed", "reworded", speaker=speaker, by="agent", unsaid=unsaid
     )
     return _attributed(shown, style)
 
@@ -228,9 +228,9 @@ def _result(
 def in_prose_result(message: Message, style: AttributionStyle) -> Message:
     """Return a result without its call as quoted text that names the call."""
     parts, named = style.harmless_parts(message.parts), style.harmless(message.tool)
-    said = style.guarded("\n".join(part.text for part in parts if isinstance(part, TextPart)))
+    output = style.guarded("\n".join(part.text for part in parts if isinstance(part, TextPart)))
     call, failed = style.harmless(message.raw_id), "yes" if message.failed else ""
-    text = quoting.quote("tool-result", said, call=call, tool=named, failed=failed)
+    text = quoting.quote("tool-result", output, call=call, tool=named, failed=failed)
     shown = (TextPart(text=text), *(part for part in parts if isinstance(part, ImagePart | FilePart)))
     return message._replace(
         role="user",
@@ -260,8 +260,8 @@ def _error(position: int, error: LlmError, style: AttributionStyle) -> Iterator[
         yield Message("user", (), (position,), "retried", interrupts=stops, unsaid=unsaid)
         return
     if partial.strip():
-        said = (TextPart(text=partial),)
-        yield Message("assistant", said, (position,), "partial", interrupts=stops, unsaid=unsaid)
+        texts = (TextPart(text=partial),)
+        yield Message("assistant", texts, (position,), "partial", interrupts=stops, unsaid=unsaid)
     rule = "interrupted-note" if stops else "error-note"
     rule = f"cut-off-{rule}" if partial.strip() else rule
     text = (TextPart(text=quoting.note(what)),)
@@ -355,14 +355,14 @@ def rewritten(
     """Return the messages after every rule; the explanation of a changed one has the rule's name."""
     kept = tuple(messages)
     for rule in rules:
-        made = [_applied(rule, message, entry, counter) for message in kept]
-        kept = tuple([message for message in made if message is not None])
+        applied = [_applied(rule, message, entry, counter) for message in kept]
+        kept = tuple([message for message in applied if message is not None])
     return kept
 
 
 def _applied(rule: Transform, message: Message, entry: Entry, counter: Counter) -> Message | None:
-    made = rule.apply(message, entry)
-    if made is None or made == message:
-        return made
+    changed = rule.apply(message, entry)
+    if changed is None or changed == message:
+        return changed
     tokens = count_parts(message.parts, counter) if message.tokens_in < 0 else message.tokens_in
-    return made._replace(rule=rule.name, disposition="reworded", tokens_in=tokens)
+    return changed._replace(rule=rule.name, disposition="reworded", tokens_in=tokens)

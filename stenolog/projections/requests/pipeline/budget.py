@@ -54,15 +54,15 @@ class Cap(NamedTuple):
 
 def caps(policy: Policy, around: Size = NOTHING) -> tuple[Cap, ...]:
     """Return every cap of a policy. `around` is the maximum size around the conversation."""
-    made = []
+    found = []
     n, step = policy.history.window
     if n is not None:
         # With a step of 1, exactly the last n stay.
         target = _messages(max(n + 1 - step, 1))
-        made.append(Cap("beyond-last", _messages(n), target, recent=bool(policy.history.keeps)))
+        found.append(Cap("beyond-last", _messages(n), target, recent=bool(policy.history.keeps)))
     if policy.budget is not None:
-        made.append(_of_budget(policy.budget, around))
-    return tuple(made)
+        found.append(_of_budget(policy.budget, around))
+    return tuple(found)
 
 
 def _of_budget(budget: Budget, around: Size) -> Cap:
@@ -155,15 +155,15 @@ def since_last_turn(view: View, units: list[Unit]) -> tuple[list[Unit], frozense
         return units, frozenset()
     answered, seen = view.memory.answered, view.state.lane(view.lane.address).seen
     fresh, had = [], set[int]()
-    told = {
-        made.summary.position
-        for made in view.summaries
-        if view.policy.history.window[0] and all(span.last <= seen for span in made.summary.spans)
+    delivered = {
+        record.summary.position
+        for record in view.summaries
+        if view.policy.history.window[0] and all(span.last <= seen for span in record.summary.spans)
     }
     # Where the words of others are shown as its own, the backend has not said them.
     others = {e.position for e in view.entries if view.voice.shared and not view.lane.wrote(e.event)}
     for unit in units:
-        if positions_of(unit) <= told:
+        if positions_of(unit) <= delivered:
             had |= positions_of(unit)
             continue
         # The backend has its own words, and what they were built on.

@@ -60,9 +60,9 @@ def edited(
     if summaries:
         is_covered = within(span for summary in summaries for span in summary.spans)
         superseded = {
-            made.position
-            for made in context.made
-            if any(later.position > made.position and later.holds(made) for later in summaries)
+            record.position
+            for record in context.made
+            if any(later.position > record.position and later.holds(record) for later in summaries)
         }
         for entry in entries:
             covered = is_covered(entry.position) and not pinned(entry, pins)
@@ -79,10 +79,10 @@ def placed(entries: Sequence[Entry], lane: LaneId, edits: Mapping[int, int], out
 
     `edits` has the first wording of each edit, `out` the positions that are out of context.
     """
-    made = Edits({}, set(), set())
+    found = Edits({}, set(), set())
     if not edits:
-        return made
-    here = {entry.position: entry for entry in entries}
+        return found
+    by_position = {entry.position: entry for entry in entries}
     views = sorted(_view(e) for e in entries if e.position not in out and _is_turn(e, lane))
     stands: dict[
         int, tuple[int, int]
@@ -92,19 +92,19 @@ def placed(entries: Sequence[Entry], lane: LaneId, edits: Mapping[int, int], out
         # Whether any answer was built on a view that has the place, but not the edit.
         answered = bisect_left(views, place) < bisect_left(views, edit)
         # The earlier wording was never for the lane, or has left the window.
-        if place not in here:
+        if place not in by_position:
             place = edit
-        elif _stays(here[wording], here[edit], lane, answered=answered):
+        elif _stays(by_position[wording], by_position[edit], lane, answered=answered):
             # The lane has answered the earlier words: with them, what was sent stays the beginning of what is
             # sent.
-            made.anew.add(edit)
+            found.anew.add(edit)
             place = edit
         else:
-            made.replaced.add(wording)
-            made.places[edit] = here[place]
-            made.anew.update({edit} if place in made.anew else ())
+            found.replaced.add(wording)
+            found.places[edit] = by_position[place]
+            found.anew.update({edit} if place in found.anew else ())
         stands[first] = place, edit
-    return made
+    return found
 
 
 def _stays(wording: Entry, edit: Entry, lane: LaneId, *, answered: bool) -> bool:

@@ -47,14 +47,14 @@ def dropped(
     `runs` are gone permanently, `entries` are in the view, with the `rules` for those that are not shown.
     """
     shown = {position for message in messages for position in message.positions}
-    here = []
+    positions = []
     for entry in entries:
         position = entry.position
         # An entry that is in context may still have nothing that a form can carry.
         rule = rules.get(position) or ("" if position in shown else _not_shown(entry.event))
         if rule:
-            here.append(Omission(position, position, rule, count_parts(said_by(entry.event), counter)))
-    yield from merge_runs([*runs, *here])
+            positions.append(Omission(position, position, rule, count_parts(said_by(entry.event), counter)))
+    yield from merge_runs([*runs, *positions])
     unsaid = (
         Omitted(message.positions, NOT_CARRIED[type(part)], count_part(part, counter))
         for message in messages
@@ -71,7 +71,9 @@ def _not_shown(event: Event) -> str:
     return "retried" if was_retried(event) else "nothing-said"
 
 
-def merge_cuts(runs: Sequence[Omission], lost: Sequence[Omission], here: Sequence[int]) -> list[Omission]:
+def merge_cuts(
+    runs: Sequence[Omission], lost: Sequence[Omission], positions: Sequence[int]
+) -> list[Omission]:
     """Return the runs after one more has left the window.
 
     A run of a cut reaches up to the next entry still in the window, and covers entries that other rules left
@@ -81,7 +83,7 @@ def merge_cuts(runs: Sequence[Omission], lost: Sequence[Omission], here: Sequenc
     cuts: list[Omission] = []
     for run in sorted(run for run in (*runs, *lost) if run.rule in CUTS):
         last = cuts[-1] if cuts else None
-        if last is not None and last.rule == run.rule and _nobody_between(last.last, run.first, here):
+        if last is not None and last.rule == run.rule and _nobody_between(last.last, run.first, positions):
             cuts[-1] = _both(last, run)
         else:
             cuts.append(run)
@@ -95,8 +97,8 @@ def _both(run: Omission, other: Omission) -> Omission:
     return run._replace(last=max(run.last, other.last), tokens=run.tokens + other.tokens)
 
 
-def _nobody_between(last: int, first: int, here: Sequence[int]) -> bool:
-    return bisect_left(here, first) == bisect_right(here, last)
+def _nobody_between(last: int, first: int, positions: Sequence[int]) -> bool:
+    return bisect_left(positions, first) == bisect_right(positions, last)
 
 
 def _is_within(run: Omission, cuts: Sequence[Omission], firsts: Sequence[int]) -> bool:

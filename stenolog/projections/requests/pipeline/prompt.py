@@ -123,8 +123,8 @@ def reserved_size(view: View, shown: Contents) -> Size:
     if view.version < 6:
         texts += [compact([tool.name, tool.description, tool.parameters]) for tool in card.tools or ()]
     messages = (Message("system", (TextPart(text=text),), (), "") for text in texts)
-    told = with_away(shown.units, shown.entries, view.lane, view.policy.away, view.memory.began)
-    notes = [message for unit in told for message in unit if message.rule == "away-note"]
+    units = with_away(shown.units, shown.entries, view.lane, view.policy.away, view.memory.began)
+    notes = [message for unit in units for message in unit if message.rule == "away-note"]
     around = total(view.measure.of(message) for message in messages)
     around = around.plus(Size(tokens=parameters_size(card, view.counter)))
     tools = map(view.measure.tool, card.tools or ()) if view.version > 5 else ()
@@ -154,9 +154,9 @@ def _scope(view: View) -> str:
         return ""
     chosen = view.policy
     limits = (f"{size:,} {unit}" for unit in LIMITS if (size := getattr(chosen.budget, unit, None)))
-    told = [_history_in_words(chosen.history), *(f"at most {limit}" for limit in limits)]
-    told += ["summaries in the place of earlier messages"] * view.summarised
-    return note("what you are shown: " + "; ".join(told + ["pinned messages"] * (chosen.pins is not None)))
+    shown = [_history_in_words(chosen.history), *(f"at most {limit}" for limit in limits)]
+    shown += ["summaries in the place of earlier messages"] * view.summarised
+    return note("what you are shown: " + "; ".join(shown + ["pinned messages"] * (chosen.pins is not None)))
 
 
 def _history_in_words(history: History) -> str:
@@ -165,8 +165,8 @@ def _history_in_words(history: History) -> str:
     if history.delta and not messages:
         return f"{new}; what was before is in your session"
     last = f"the last {messages} messages" if messages else "this conversation"
-    told = " and ".join([*(f"each {purpose}" for purpose in history.keeps), last])
-    return f"where your session begins, {told}; then {new}" if history.delta else told
+    kept = " and ".join([*(f"each {purpose}" for purpose in history.keeps), last])
+    return f"where your session begins, {kept}; then {new}" if history.delta else kept
 
 
 def _note(sections: tuple[Section, ...]) -> Message | None:
@@ -232,10 +232,10 @@ def _reminding(view: View, rule: Reminder, card: AgentCard, shown: Iterable[Entr
 
 def _quoted(view: View, entry: Entry) -> str:
     # Quoted, since pinned words are the system's nowhere else.
-    said = "\n".join(text_of(message.parts) for message in view.messages_of(entry))
-    said = without_delimiters(said) if view.version > 5 else said
+    text = "\n".join(text_of(message.parts) for message in view.messages_of(entry))
+    text = without_delimiters(text) if view.version > 5 else text
     author = author_of(entry.event)
-    return quote("message", said, sender="user" if author == "person" else author) if said.strip() else ""
+    return quote("message", text, sender="user" if author == "person" else author) if text.strip() else ""
 
 
 def _set_at(view: View, name: str) -> tuple[int, ...]:
@@ -255,7 +255,7 @@ def with_away(
     if away is None:
         return list(units)
     missed = {entry.position for entry in entries if _is_missed(entry, lane)}
-    made: list[Unit] = []
+    titled: list[Unit] = []
     away_now = been_here = False
     for unit in units:
         others_tool = unit[0].rule == "attributed" and unit[0].by == "tool"
@@ -264,11 +264,11 @@ def with_away(
         gone = been_away and (others_tool or not missed.isdisjoint(unit[0].positions))
         if gone is not away_now:
             title = away.title if gone else f"{END_OF} {away.title}"
-            made.append((_missed_note(title, unit[0].positions[:1]),))
+            titled.append((_missed_note(title, unit[0].positions[:1]),))
             away_now = gone
-        made.append(unit)
+        titled.append(unit)
         been_here = been_here or unit[0].role == "assistant"
-    return made
+    return titled
 
 
 def titles(away: MissedMessages) -> tuple[Message, Message]:
@@ -321,10 +321,10 @@ def preamble_of(
     """
     declared = declared_tools(card, offered)
     tools = tuple(declared.values())
-    told = "" if offered is None else WITHHELD
+    note = "" if offered is None else WITHHELD
     # Whatever was called is declared, since Anthropic refuses tool blocks without tools.
     stubs = tuple(
-        construct(Tool, name=name, description=told) for name in called if tool_name(name) not in declared
+        construct(Tool, name=name, description=note) for name in called if tool_name(name) not in declared
     )
     return Preamble(
         speaker=speaker,

@@ -40,20 +40,20 @@ class Before(NamedTuple):
     pass_token: str
 
 
-def hiding(made: Summary, before: Before) -> Summary | None:
+def hiding(summary: Summary, before: Before) -> Summary | None:
     """Return a summary as it counts for a lane: without what its author was not sent; None if empty."""
-    agent, _, task = made.author.partition("/")
-    unsent = [PositionRange(first=at, last=at) for at in _unsent(made, LaneId(agent, task), before)]
-    spans = without(made.spans, unsent)
-    return Summary(made.position, before.lane.address, spans) if spans else None
+    agent, _, task = summary.author.partition("/")
+    unsent = [PositionRange(first=at, last=at) for at in _unsent(summary, LaneId(agent, task), before)]
+    spans = without(summary.spans, unsent)
+    return Summary(summary.position, before.lane.address, spans) if spans else None
 
 
-def _unsent(made: Summary, author: LaneId, before: Before) -> Iterator[int]:
+def _unsent(summary: Summary, author: LaneId, before: Before) -> Iterator[int]:
     context = read_context(before.entries, before.settings, before.pairing, (), author.agent)
     gone = {at for at, (rule, _) in context.out.items() if rule != "replaced"}
     gone |= placed(before.entries, author, context.edits, gone).replaced
     for entry in before.entries:
-        if made.covers(entry.position):
+        if summary.covers(entry.position):
             is_own = author.address == before.lane.address
             if entry.position in gone or not (is_own or _is_shown(entry, author, before)):
                 yield entry.position

@@ -150,7 +150,7 @@ def grouped(
     messages: Iterable[Message],
     style: AttributionStyle,
     results: Mapping[CallKey, int],
-    here: Collection[int],
+    shown: Collection[int],
     waits: Waits,
 ) -> list[tuple[Message, ...]]:
     """Return messages in units: an answer with one result for each of its calls, or one other message.
@@ -160,7 +160,7 @@ def grouped(
     grouper = ToolGrouper(style)
     for message in messages:
         grouper.add(message)
-    return grouper.units(lambda call: call in results and results[call] not in here, waits)
+    return grouper.units(lambda call: call in results and results[call] not in shown, waits)
 
 
 def preview_note(last: Message | None) -> list[Message]:

@@ -116,8 +116,8 @@ def compact(
     if result.blob:
         shorter = shortened(text, rule, counter) if rule else None
         return with_text(result.parts, _joined(shorter.text if shorter else text, where(path)))
-    made = preview(text, path, rule, counter) if rule else None
-    return with_text(result.parts, made.text) if made else None
+    short = preview(text, path, rule, counter) if rule else None
+    return with_text(result.parts, short.text) if short else None
 
 
 def preview(text: str, path: str, rule: TruncateToolOutput, counter: Counter) -> Preview | None:
@@ -130,10 +130,10 @@ def preview(text: str, path: str, rule: TruncateToolOutput, counter: Counter) ->
         return None
     tokens = measure(text, counter)
     size = f"preview of {len(text):,} characters, about {tokens:,} tokens; "
-    made = _joined(shorter.text, where(path, shorter.offset, size))
-    costs = counter.count(made)
+    short = _joined(shorter.text, where(path, shorter.offset, size))
+    costs = counter.count(short)
     # A preview that costs more than the whole saves nothing.
-    return Preview(made, tokens, costs) if costs < tokens else None
+    return Preview(short, tokens, costs) if costs < tokens else None
 
 
 def where(path: str, offset: int = 0, size: str = "") -> str:

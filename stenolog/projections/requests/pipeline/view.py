@@ -137,30 +137,30 @@ class View:
         # Decided on arrival, under the scope that holds now: a later change of scope changes no past.
         own = self.policy.voices is None or self.policy.voices.own_passes
         rule = exclusion_rule(entry.event, self.voice, scope, call, token, own=own)
-        event, made = entry.event, None
+        event, summary = entry.event, None
         if isinstance(event, AssistantMessage) and (event.covers or event.purpose == "summary"):
             take = self._take_summary if self.version > 5 else self._take_shared_summary
-            rule, made = take(entry.position, event, rule)
+            rule, summary = take(entry.position, event, rule)
         if rule:
             self._pass_over(entry, rule)
         else:
             self.entries.append(entry)
-            if made:
+            if summary:
                 # As it was then: a result that came later must not change whether the summary was allowed.
                 open_calls = tuple(call.position for _, call in before.open_calls())
-                self.summaries.append(SummaryRecord(made, open_calls))
-        return Arrival(rule, pair, made)
+                self.summaries.append(SummaryRecord(summary, open_calls))
+        return Arrival(rule, pair, summary)
 
     def _take_summary(self, position: int, event: AssistantMessage, rule: str) -> tuple[str, Summary | None]:
         """Return the rule that hides a summary from the lane, and the summary as it counts for it."""
-        made = None if rule else summary_of(position, event, [each.summary for each in self.summaries])
-        if made is None:
+        summary = None if rule else summary_of(position, event, [each.summary for each in self.summaries])
+        if summary is None:
             return rule, None
         # A lane that could not see what a summary tells of is not shown the summary either.
-        if made.author != self.lane.address and self._tells_too_much(made):
+        if summary.author != self.lane.address and self._tells_too_much(summary):
             return "not-addressed", None
         before = Before(self.lane, self.entries, self.settings, self.pairing, self.scopes, self.pass_token)
-        return "", hiding(made, before)
+        return "", hiding(summary, before)
 
     def _take_shared_summary(
         self, position: int, event: AssistantMessage, rule: str
@@ -169,10 +169,10 @@ class View:
         if rule == "private-purpose" and event.purpose == "summary":
             rule = ""
         spans = tuple(event.covers)
-        made = Summary(position, address(event.agent, event.task), spans) if spans else None
-        if made and not rule and event.agent != self.lane.agent and self._tells_too_much(made):
+        summary = Summary(position, address(event.agent, event.task), spans) if spans else None
+        if summary and not rule and event.agent != self.lane.agent and self._tells_too_much(summary):
             rule = "not-addressed"
-        return rule, made and made._replace(author=self.lane.address)
+        return rule, summary and summary._replace(author=self.lane.address)
 
     def messages_of(self, entry: Entry) -> tuple[Message, ...]:
         """Return the messages that an entry becomes for the lane: truncated, attributed and rewritten."""
@@ -206,14 +206,14 @@ class View:
         """Remove entries permanently, each by a rule."""
         dropped = [entry for entry in self.entries if entry.position in gone]
         self.entries = [entry for entry in self.entries if entry.position not in gone]
-        here = [entry.position for entry in self.entries]
+        positions_shown = [entry.position for entry in self.entries]
         self.left_out = merge_cuts(
-            self.left_out, [self._omission(e, gone[e.position]) for e in dropped], here
+            self.left_out, [self._omission(e, gone[e.position]) for e in dropped], positions_shown
         )
-        positions = set(here)
+        positions = set(positions_shown)
         # Pairs of dropped entries go too, so that the view does not grow with the log.
         self.pairing.forget(positions)
-        self.summaries = [made for made in self.summaries if made.summary.position in positions]
+        self.summaries = [record for record in self.summaries if record.summary.position in positions]
 
     def _take_cut_back(self) -> bool:
         """Undo the last cut if the next entry belongs to the response that it split; return whether."""

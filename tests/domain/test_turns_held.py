@@ -1,4 +1,4 @@
-"""Who has the floor: why, under rules from the log and of one's own, after any history and any restart."""
+"""Who has the turn: why, under rules from the log and of one's own, after any history and any restart."""
 
 from __future__ import annotations
 
