@@ -207,7 +207,7 @@ def test_each_guard_that_is_declared_is_answered() -> None:
                 CALLED,
                 AssistantMessage(agent="tester", purpose="summary", covers=[PositionRange(first=1, last=1)]),
             ],
-            "covers 1-1, and in it the open call at 1",
+            "covers 1, and in it the open call at 1",
         ),
     ],
     ids=lambda value: value.replace("'", "") if isinstance(value, str) else "after",
