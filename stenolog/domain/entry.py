@@ -143,7 +143,10 @@ def microseconds(time: datetime) -> int:
 
 
 def check_name(text: str, *, what: str) -> str:
-    """Return the text, if it can name a conversation or an entry: 1 to 200 printable characters."""
+    """Return the text if it can name a conversation or an entry: 1 to 200 printable characters.
+
+    Raises `InvalidEventError` if it cannot.
+    """
     try:
         if not 0 < len(text) <= LONGEST_NAME:
             raise InvalidEventError(f"{what}: expected 1 to {LONGEST_NAME} characters, found {text!r:.60}")

@@ -67,7 +67,7 @@ UNCHANGED = Unchanged.UNCHANGED
 
 
 def spoken(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields with `parts` in the place of `text` and `tool_calls`."""
+    """Return the fields with `parts` for `text` and `tool_calls`. Raises `InvalidEventError` for both."""
     text, calls = fields.get("text", ""), tuple(fields.get("tool_calls", ()))
     rest = {name: given for name, given in fields.items() if name not in ("text", "tool_calls")}
     if not text and not calls:

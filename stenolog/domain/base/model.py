@@ -49,7 +49,7 @@ class ValueMeta(type):
     """Names that `from_shorthand` takes beside the fields, with their types."""
 
     def __call__(cls, /, *placed: Any, **fields: Any) -> Any:
-        """Return a value of these fields. Raises `InvalidEventError`."""
+        """Return a value of these fields; a list becomes a tuple. Raises `InvalidEventError`."""
         prepared = cls.prepare(cls.by_name(placed, fields))
         for name, given in prepared.items():
             # Values are frozen all the way down.
@@ -63,7 +63,10 @@ class ValueMeta(type):
             raise InvalidEventError(f"{cls.__name__}: {what}") from None
 
     def by_name(cls, placed: tuple[Any, ...], fields: dict[str, Any]) -> dict[str, Any]:
-        """Return all fields by name; positional ones come first. Raises `InvalidEventError`."""
+        """Return all fields by name; `placed` are values of `positional`, in order.
+
+        Raises `InvalidEventError` for one too many, or one given twice.
+        """
         if not placed:
             return fields
         names = cls.positional[: len(placed)]

@@ -8,7 +8,7 @@ from collections.abc import Collection
 def closest(name: str, known: Collection[str], likeness: float = 0.7, *, begins: bool = True) -> str:
     """Return the known name that `name` may be a slip for, else "". Case and underscores do not count.
 
-    `likeness` is the least one of `difflib`, from 0 to 1. With `begins`, a prefix counts too.
+    `likeness` is the least one of `difflib`, from 0 to 1. With `begins`, either may begin the other.
     """
     from difflib import get_close_matches  # late: only a mistake needs it
 

@@ -74,7 +74,7 @@ def _closest(name: str, names: Sequence[str]) -> str:
 
 
 def named_arguments(hint: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make a wrong argument name raise an error with the right names, and `hint`."""
+    """Make a wrong argument name raise a `CallerError` with the right names, and `hint`."""
 
     def wrap(function: Callable[P, R]) -> Callable[P, R]:
         names = [name for name in signature_of(function).parameters if name != "self"]

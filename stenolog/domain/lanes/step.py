@@ -10,8 +10,8 @@ give the same state in any process, so one that starts after a crash knows what 
    `LaneTrigger` for each lane concerned: the lane with its new fields and its old status.
 2. `_moved` gives each trigger to the lifecycle. The table decides the new status; its guards, in `HOLDS`,
    look at the new fields.
-3. The lanes that had the turn may have finished, or a message may have waited for an agent to join.
-   Then `triggers.following` says which lanes are asked next. They are moved as in 2.
+3. The lanes that had the turn may have answered, failed or left, or an agent joined that a message waited
+   for. Then `triggers.following` says which lanes are asked next. They are moved as in 2.
 4. The position advances. If anything was out of order, `anomalies` grows by one.
 
 `step` is total: an entry of the log has happened, so a fold cannot refuse it. The lane stays, and the

@@ -224,7 +224,8 @@ class Sequential(TurnRule):
 class Orchestrator(TurnRule):
     """`agent` is asked, and hands on to those that its answer names.
 
-    When they have finished, it is asked again. The turns end with an answer of its own that names no agent.
+    When they have answered, failed or left, it is asked again. The turns end with an answer of its own that
+    names no agent.
     """
 
     name: ClassVar[str] = "orchestrator"

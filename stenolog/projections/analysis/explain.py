@@ -110,8 +110,8 @@ def explain(
 ) -> Explanation:
     """Return the history of the entry at a position, up to the end of the entries.
 
-    `policy` None is each agent's own, `api` None the one of each agent's answers. Raises
-    `PositionNotFoundError`, and as `build`.
+    `policy` None is each agent's own, `api` None that of each agent's answers. Raises
+    `PositionNotFoundError`, and whatever `build` raises.
     """
     log = list(entries)
     entry = next((entry for entry in log if entry.position == position), None)

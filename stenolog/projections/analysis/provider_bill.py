@@ -104,7 +104,7 @@ class Bill(NamedTuple):
 
     @property
     def unexplained(self) -> Unexplained | None:
-        """The part of the request that the log does not explain, if any is known."""
+        """The part of the request that the log does not explain; None if none is known to be missing."""
         lacking = lacking_parts(has_prompt=self.has_prompt, has_tools=self.has_tools) if self.program else ()
         if self.is_short:
             named = lacking if self.is_whole else ()

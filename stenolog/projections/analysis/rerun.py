@@ -89,8 +89,9 @@ def rerun(
 ) -> Rerun:
     """Run a log again, up to the first divergence: with other cards for the agents named, or under a team.
 
-    A team must have exactly those who acted, the same rule of turns, and ask a person about the same tools.
-    Calls without a receipt are skipped. Raises as `build`, and `NotRegisteredError` for an unknown turn rule.
+    A team must have every agent that was called and none that never took part, the same rule of turns, and
+    ask a person about the same tools. Calls without a receipt are skipped. Raises as `build`, and
+    `NotRegisteredError` for an unknown turn rule.
     """
     recorded = list(entries)
     _check_turn_rules(recorded)

@@ -113,7 +113,7 @@ def take(view: View, entry: Entry) -> None:
 
 
 def contents(view: View) -> Contents:
-    """Return the conversation that a view shows, in units (stages 1 to 5)."""
+    """Return the conversation that a view shows, in units that are never cut in two (stages 1 to 5)."""
     entries, lane, agent = view.entries, view.voice, view.lane.agent
     context = read_context(entries, view.settings, view.pairing, view.summaries, agent)
     left_out = visible(entries, lane, context, view.memory.answered)  # 1

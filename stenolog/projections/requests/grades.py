@@ -92,7 +92,7 @@ def constants(
 def _literals(
     recipe: Recipe, pointer: str, keys: tuple[str, str], built: _Built, blobs: Mapping[str, bytes]
 ) -> Iterator[tuple[str, Any]]:
-    """Yield what a recipe writes itself; `keys` are its own key and that in the body above it."""
+    """Yield what a recipe writes itself; `keys` are the key that holds it and the body's top-level key."""
     key, top = keys
     match recipe:
         case {"text": list(texts)} if REFERENCE in recipe:

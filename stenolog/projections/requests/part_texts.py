@@ -42,7 +42,7 @@ def messages(request: Explained) -> Sequence[Any]:
 def part_text(request: Explained, part: RequestPart, alone: bool) -> str:
     """Return the text of the part in the body. `alone`: it is the only part of its message.
 
-    Return "" for a part without a text of its own that shares its message.
+    Return "" for a part without a text of its own that shares its message: it cannot be told from the others.
     """
     if part.text:
         return part.text

@@ -48,7 +48,7 @@ GOES_ON = NotSent()
 
 
 def check_askable(view: View) -> None:
-    """Raise `UnsupportedVersionError`, `CorruptLogError` or `AgentNotFoundError` if none can be built."""
+    """Raise `UnsupportedVersionError`, `CorruptLogError` or `AgentNotFoundError` if it cannot be built."""
     if view.state.blocked is not None:
         raise blocked_error(view.state.blocked)
     if not may_be_asked(view):

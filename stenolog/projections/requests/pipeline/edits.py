@@ -39,7 +39,7 @@ class Edits(NamedTuple):
 
 
 class Edited(NamedTuple):
-    """The entries that are shown, in order, the rule for each left out, and edits of answered messages."""
+    """The entries shown, in order; the rule for each one left out; the edits of answered messages."""
 
     shown: list[Entry]
     left_out: dict[int, str]
