@@ -382,3 +382,9 @@ def test_a_log_that_stenolog_wrote_lacks_nothing(
     ]
 
     assert [(data.get("bill") or data)["unexplained"] for data in found] == [None, None, None]
+
+
+def test_explain_says_in_words_what_an_entry_set_off(demo: Callable[..., Any]) -> None:
+    shown = demo("explain", "demo", "4").out
+
+    assert "What it set off\ncoder has to call its model: to answer 4  (resulted)\n" in shown

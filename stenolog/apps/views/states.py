@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from stenolog.adapters.conversation.queries.folds import fold_at
 from stenolog.adapters.conversation.queries.overviews import OVERVIEW
 from stenolog.domain.lanes.lifecycle import TABLE, Status, Trigger, legal
-from stenolog.domain.lanes.state import State
+from stenolog.domain.lanes.state import Decision, State
 from stenolog.domain.lanes.step import Transition, step
 from stenolog.domain.settings import Settings
 
@@ -66,3 +66,20 @@ def state_data(found: Standing) -> dict[str, Any]:
         "transitions": found.transitions,
         "legal": {where: legal(lane.status) for where, lane in found.state.lanes.items()},
     }
+
+
+DOES = {
+    "call_model": "call its model",
+    "run_tools": "run its open calls",
+    "ask_approval": "ask a person for approval",
+    "wait": "wait",
+    "stop": "stop",
+}
+"""The decisions in words."""
+
+
+def in_words(decision: Decision) -> str:
+    """Return what a lane does next, in words."""
+    tools = ", ".join(call.name for call in decision.calls[:5])
+    about = tools or decision.reason or (f"to answer {decision.cause}" if decision.cause else "")
+    return f"{DOES[decision.do]}: {about}" if about else DOES[decision.do]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from stenolog.apps.cli.lines import STYLES, Piece, counted, describe, line, paragraph
+from stenolog.apps.views.states import in_words
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import ERASED
 from stenolog.domain.lanes.state import runs_in_words
+from stenolog.domain.lanes.step import Transition
 from stenolog.projections.analysis import explain
 from stenolog.projections.analysis.blame import Blame, BlameLink, Reference
 from stenolog.projections.analysis.budget import BudgetRoom
@@ -20,7 +22,6 @@ from stenolog.projections.views.timeline import erasures
 
 from .entry_lines import entry_line, is_narrow, styled_kind
 from .layout import Cell, heading, legend, table, wrapped
-from .step_lines import step_lines
 from .views import DISPOSITIONS, bill_lines, folded, head_lines, spans
 
 FATES = {**DISPOSITIONS, "held": "green", "dropped": "red", "a setting": "dim"}
@@ -46,9 +47,9 @@ def explanation_drawn(
     widest = 0 if is_narrow() else max((len(lane.lane) for lane in found.lanes), default=0)
     for lane in found.lanes:
         yield from _lane_lines(lane, len(log), widest)
-    if any(step.lane or step.anomaly for step in found.transitions):
+    if moves := [step for step in found.transitions if step.lane or step.anomaly]:
         yield heading("What it set off")
-        yield from step_lines(found.transitions, erasures(log))
+        yield from map(_move_line, moves)
     entries = {entry.position: entry for entry in log}
     for title, references, back in (
         ("It refers to", found.refers_to, True),
@@ -60,6 +61,15 @@ def explanation_drawn(
                 (">ENTRY", "BY", "KIND", "~WHO", "*TEXT"),
                 [_reference(*row, entries) for row in _by_place(references, back).items()],
             )
+
+
+def _move_line(step: Transition) -> Piece:
+    cause = ", ".join(filter(None, (step.trigger, *step.guard)))
+    does = f" has to {in_words(step.decision)}" if step.lane else ""
+    odd = f"  ! {step.anomaly}" if step.anomaly else ""
+    return wrapped(
+        (step.lane, "cyan"), does, (f"  ({cause})" if cause else "", "dim"), (odd, "yellow"), hang=2
+    )
 
 
 def _lane_lines(lane: explain.InLane, last: int, width: int) -> Iterator[Piece]:

@@ -10,22 +10,14 @@ from stenolog.apps.inspect.entries.rows import row
 from stenolog.apps.inspect.page import Page
 from stenolog.apps.inspect.query import Query
 from stenolog.apps.views.envelope import Answer
-from stenolog.apps.views.states import Standing, next_inputs, state_at, state_data
+from stenolog.apps.views.states import Standing, in_words, next_inputs, state_at, state_data
 from stenolog.domain.lanes.lifecycle import GUARDS, TRIGGERS, Status
-from stenolog.domain.lanes.state import Decision, decision
+from stenolog.domain.lanes.state import decision
 from stenolog.domain.lanes.step import Transition
 from stenolog.projections.views.lifecycle_picture import Taken, lifecycle_picture
 
 MOST = 100
 """Lanes that the table has: those that the entry moved and those at work first."""
-DOES = {
-    "call_model": "call its model",
-    "run_tools": "run its open calls",
-    "ask_approval": "ask a person for approval",
-    "wait": "wait",
-    "stop": "stop",
-}
-"""The decisions in words."""
 
 
 class LaneRow(NamedTuple):
@@ -53,7 +45,7 @@ def view(query: Query) -> dict[str, Any]:
         "head": query.head,
         "agent": agent,
         "status": lane.status,
-        "does": does(decision(found.state, lane)),
+        "does": in_words(decision(found.state, lane)),
         # Made of the lifecycle's own words, and the agent's name, which is escaped.
         "picture": Markup(_picture(agent, lane.status, steps)),
         "row": row(query.conversation.entry(query.at)),
@@ -88,7 +80,7 @@ def lane_rows(found: Standing) -> list[LaneRow]:
         LaneRow(
             where,
             lane.status,
-            does(decision(found.state, lane)),
+            in_words(decision(found.state, lane)),
             lane.asked,
             lane.answered,
             len(lane.calls),
@@ -97,13 +89,6 @@ def lane_rows(found: Standing) -> list[LaneRow]:
         for where, lane in found.state.lanes.items()
     ]
     return sorted(rows, key=lambda each: (not each.moved, each.status in ("idle", "closed")))
-
-
-def does(decision: Decision) -> str:
-    """Return a decision in words."""
-    tools = ", ".join(call.name for call in decision.calls[:5])
-    about = tools or decision.reason or (f"to answer {decision.cause}" if decision.cause else "")
-    return f"{DOES[decision.do]}: {about}" if about else DOES[decision.do]
 
 
 def twin(query: Query) -> Answer:
