@@ -44,9 +44,7 @@ VAGUE = {"told", "there", "here"}
 MOST_VAGUE = {
     "adapters/agents": 3, "adapters/conversation": 6,
     "adapters/frameworks": 1, "adapters/plugins.py": 1, "adapters/store": 11,
-    "adapters/tables": 8, "apps/cli": 6, "apps/inspect": 3,
-    "apps/views": 2, "contrib/langgraph": 1,
-    "domain/history.py": 1, "projections/analysis": 13,
+    "adapters/tables": 8, "contrib/langgraph": 1, "domain/history.py": 1, "projections/analysis": 13,
     "projections/context_curve": 1, "projections/formats": 2, "projections/messages": 1,
     "projections/moments": 1, "projections/otel_spans.py": 7, "projections/requests": 13,
 }  # fmt: skip

@@ -34,7 +34,7 @@ class Difference(NamedTuple):
 
     before: Request
     after: Request
-    told: RequestDiff
+    diff: RequestDiff
     call: CacheCall | None
     cost: int | None
 
@@ -46,7 +46,7 @@ class Difference(NamedTuple):
         """
         if self.call is None:
             return ""
-        return read_words(self.call) if self.call.cause == self.told.first else cache_line(self.call)
+        return read_words(self.call) if self.call.cause == self.diff.first else cache_line(self.call)
 
 
 def difference(before: AskedRequest, after: AskedRequest) -> Difference:
@@ -57,10 +57,10 @@ def difference(before: AskedRequest, after: AskedRequest) -> Difference:
     call = answers and call_after(after.conversation, (answers[0], then), (answers[1], now))
     card = before.conversation.settings(at=before.at).cards.get(now.agent)
     usage: Usage | None = getattr(answers[1].event, "usage", None) if answers else None
-    told = diff(then, now, between, card, usage)
+    differences = diff(then, now, between, card, usage)
     model = str(now.body.get("model", ""))
-    cost = call.cost(listed()) if call else cost_anew(told.again, model, listed())
-    return Difference(then, now, told, call, cost)
+    cost = call.cost(listed()) if call else cost_anew(differences.again, model, listed())
+    return Difference(then, now, differences, call, cost)
 
 
 def _answers(before: AskedRequest, after: AskedRequest) -> tuple[Entry, Entry] | None:
@@ -141,7 +141,7 @@ def difference_data(found: Difference) -> dict[str, Any]:
     return {
         "before": request_reference(found.before),
         "after": request_reference(found.after),
-        **found.told._asdict(),
+        **found.diff._asdict(),
         "call": found.call and call_data(found.call, listed()),
         "known_cost_micro_usd": found.cost,
         "cost_is_by_example_prices": are_examples() and bool(found.cost),

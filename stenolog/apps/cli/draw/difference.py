@@ -22,38 +22,38 @@ SIGNS = {"-": "red", "+": "green", "~": "yellow"}
 
 
 def difference_drawn(
-    told: RequestDiff, before: Request, after: Request, found: Difference | None = None
+    diff: RequestDiff, before: Request, after: Request, found: Difference | None = None
 ) -> Iterator[Piece]:
     """Yield two requests: their sizes, their common beginning and its end, and every change."""
     yield wrapped(
         (_names(before, after), "bold cyan"),
-        f"  {told.tokens_before:,} → {told.tokens_after:,} tok",
-        (f"  {told.messages_before} → {told.messages_after} messages · {after.api}", "dim"),
+        f"  {diff.tokens_before:,} → {diff.tokens_after:,} tok",
+        (f"  {diff.messages_before} → {diff.messages_after} messages · {after.api}", "dim"),
     )
     if before.policy != after.policy:
         yield wrapped(("policies  ", "dim"), f"{in_short(before.policy)} → {in_short(after.policy)}")
-    shared = told.shared
+    shared = diff.shared
     yield line(("shared prefix  ", "dim"), f"{counted(shared.messages, 'message')}, {shared.tokens:,} tok")
-    if told.around:
-        yield wrapped(("differs beside the messages  ", "yellow"), ", ".join(told.around))
-    if told.equal:
+    if diff.around:
+        yield wrapped(("differs beside the messages  ", "yellow"), ", ".join(diff.around))
+    if diff.equal:
         yield line(("the same, to the byte", "green"))
     if found is not None:
         yield from _cache_lines(found)
-    if told.changes:
+    if diff.changes:
         columns = ("", ">ENTRIES", "ROLE", "WHAT", ">TOKENS", "*TEXT")
-        yield table(columns, [_change_row(change) for change in told.changes])
+        yield table(columns, [_change_row(change) for change in diff.changes])
 
 
 def _cache_lines(found: Difference) -> Iterator[Piece]:
-    told, cost = found.told, found.cost
-    if told.first is not None:
-        yield wrapped(("first change  ", "dim"), (cause_words(told.first), "yellow"), hang=14)
+    diff, cost = found.diff, found.cost
+    if diff.first is not None:
+        yield wrapped(("first change  ", "dim"), (cause_words(diff.first), "yellow"), hang=14)
     if found.read:
         yield wrapped(found.read, hang=2)
-    elif told.again:
+    elif diff.again:
         usd = "" if cost is None else f", {cost / MICRO_PER_USD:.4f} USD more than from the cache"
-        yield wrapped(("read anew  ", "dim"), f"{told.again:,} tok that both have after it{usd}", hang=11)
+        yield wrapped(("read anew  ", "dim"), f"{diff.again:,} tok that both have after it{usd}", hang=11)
 
 
 def _names(before: Request, after: Request) -> str:

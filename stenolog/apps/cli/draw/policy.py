@@ -98,8 +98,8 @@ def whatif_drawn(whatif: WhatIf) -> Iterator[Piece]:
 
 def _size_row(title: str, request: Request) -> Sequence[Cell]:
     size = request.size
-    here = {position for part in request.parts for position in part.positions}
-    out = len({at for run in request.omissions for at in range(run.first, run.last + 1)} - here - {0})
+    shown = {position for part in request.parts for position in part.positions}
+    out = len({at for run in request.omissions for at in range(run.first, run.last + 1)} - shown - {0})
     sendable: Cell = "yes" if request.sendable else ("no", "yellow")
     return (title, f"{size.messages:,}", f"{size.tokens:,}", f"{size.bytes:,}", f"{out:,}", sendable)
 

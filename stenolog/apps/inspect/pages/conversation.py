@@ -128,8 +128,8 @@ def _expect_steps(query: Query) -> None:
     if query.head < LONG or not agent:
         return
     places = range(STRIDE, query.head, STRIDE)
-    here = bisect_right(places, query.at - query.at % SPACING)
-    steps = (partial(keep_past, talk, *lane(agent), at) for at in (*places[here:], *places[:here]))
+    begin = bisect_right(places, query.at - query.at % SPACING)
+    steps = (partial(keep_past, talk, *lane(agent), at) for at in (*places[begin:], *places[:begin]))
     query.expect(("past", talk.key, agent, query.head // LONG), steps)
 
 

@@ -85,21 +85,21 @@ def view(query: Query) -> dict[str, Any]:
         found = asked_difference(query)
     except InvalidEventError as error:
         return {**place, "found": None, "message": str(error)}
-    told = found.told
+    diff = found.diff
     return {
         **place,
         "found": found,
         "message": "",
-        "first": cause_words(told.first) if told.first else "",
+        "first": cause_words(diff.first) if diff.first else "",
         "bars": _bars(found),
-        "lines": _lines(query, told.changes[:MOST]),
-        "more": max(0, len(told.changes) - MOST),
+        "lines": _lines(query, diff.changes[:MOST]),
+        "more": max(0, len(diff.changes) - MOST),
         "width": WIDTH,
     }
 
 
 def _bars(found: Difference) -> tuple[Bar, Bar]:
-    before, after, shared = found.told.tokens_before, found.told.tokens_after, found.told.shared.tokens
+    before, after, shared = found.diff.tokens_before, found.diff.tokens_after, found.diff.shared.tokens
     scale = WIDTH / max(before, after, 1)
     sizes = [(min(shared, tokens), tokens) for tokens in (before, after)]
     one, other = (Bar(round(s * scale), round((t - s) * scale), t) for s, t in sizes)

@@ -31,7 +31,7 @@ class EntryHistory(NamedTuple):
     `bill` is that of the request that it answers, if another program sent it.
     """
 
-    told: Explanation | None
+    explanation: Explanation | None
     error: str = ""
     bill: Bill = NO_BILL
 

@@ -82,10 +82,10 @@ def _state_lines(state: State, settings: Any, asks: bool) -> Iterator[Piece]:
     if state.blocked:
         yield wrapped((f"blocked at {state.blocked.position} by {state.blocked.topic}", "red"))
     if state.turns and state.turns.rule not in TURN_RULES:
-        told = (
+        unknown = (
             f"turns by {state.turns.rule!r}, a rule that is not registered here: whose turn it is is unknown"
         )
-        yield wrapped((told, "yellow"))
+        yield wrapped((unknown, "yellow"))
     if state.anomalies:
         yield wrapped(
             (f"{counted(state.anomalies, 'anomaly', 'anomalies')}: `stenolog check log` names them", "yellow")

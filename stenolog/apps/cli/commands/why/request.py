@@ -177,9 +177,9 @@ def _difference(
     def draw() -> Iterable[Piece]:
         from stenolog.apps.cli.draw.difference import difference_drawn
 
-        return difference_drawn(found.told, found.before, found.after, found)
+        return difference_drawn(found.diff, found.before, found.after, found)
 
-    return CommandResult(difference_data(found), draw, failed=exit_code and not found.told.equal)
+    return CommandResult(difference_data(found), draw, failed=exit_code and not found.diff.equal)
 
 
 def _whatif(asked: requests.AskedRequest, *, exit_code: bool) -> CommandResult:

@@ -60,12 +60,14 @@ def _drawn(agent: str, found: list[Compaction], chosen: CompactedRequest | None)
     if chosen is None:
         yield line((f"nothing was ever taken out of the requests of {agent}", "dim"))
         return
-    here = chosen.compaction
+    removal = chosen.compaction
     if len(found) > 1:
         yield wrapped(("compactions  ", "dim"), spans([one.position for one in found]))
     before, after = (f"{tokens:,}" for tokens in (chosen.tokens_before, chosen.tokens_after))
-    yield wrapped((f"{here.kind} at {here.position}", "bold cyan"), f"  {before} → {after} tok of {agent}")
-    if not here.is_readable:
+    yield wrapped(
+        (f"{removal.kind} at {removal.position}", "bold cyan"), f"  {before} → {after} tok of {agent}"
+    )
+    if not removal.is_readable:
         yield wrapped(("what the summary says only its provider can read", "yellow"))
     rows = [
         (

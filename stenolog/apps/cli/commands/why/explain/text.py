@@ -55,12 +55,12 @@ def explain_text_command(
     def draw() -> Iterable[Piece]:
         from stenolog.apps.cli.draw.policy import bisect_drawn
 
-        told = {
+        explained = {
             at: one
             for at in (*found.source, found.vanished)
             if at
             for one in conversation.entries(at - 1, at)
         }
-        return bisect_drawn(found, named, told, note)
+        return bisect_drawn(found, named, explained, note)
 
     return CommandResult(data, draw)
