@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import reduce
+from functools import cache, reduce
 from typing import NamedTuple, TypeVar
 
 from .base.model import construct
@@ -17,6 +17,11 @@ from .values import ConversationRef, PositionRange, TurnPolicy, WorkflowRun
 T = TypeVar("T")
 DEFAULT_MODE = "chat"
 DEFAULT_SCOPE = "open"
+
+
+@cache
+def _no_card() -> AgentCard:
+    return construct(AgentCard)
 
 
 class Settings(NamedTuple):
@@ -43,7 +48,7 @@ class Settings(NamedTuple):
 
     def card_of(self, agent: str) -> AgentCard:
         """Return an agent's card; an empty one if it has none."""
-        return self.cards.get(agent) or construct(AgentCard)
+        return self.cards.get(agent) or _no_card()
 
     def mode_of(self, agent: str) -> str:
         """Return the mode that an agent works in."""

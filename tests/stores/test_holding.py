@@ -59,12 +59,34 @@ def test_the_next_request_reads_what_is_new_and_nothing_else(
 
     monkeypatch.setattr(checked_reading, "following", watched)
     conversation.append(UserMessage(text="And now?"))
+    with stenolog.open(conversation.log.path) as other:
+        other["talk"].append(UserMessage(text="Or later?"))
     conversation.append(AssistantMessage(agent="coder", text="Now."))
 
     request = conversation.request("coder")
 
-    assert [entry.position for entry in read] == [42, 43]
+    assert [entry.position for entry in read] == [42, 43, 44]
     assert request.bytes == anew(conversation)
+
+
+def test_what_the_process_has_appended_itself_is_not_read_for_its_next_request(
+    conversation: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conversation.request("coder")
+    rows: list[int] = []
+    following = checked_reading.following
+
+    def watched(*asked: Any) -> list[Entry] | None:
+        rows.append(len(asked[4]))
+        return following(*asked)
+
+    monkeypatch.setattr(checked_reading, "following", watched)
+    for number in range(3):
+        conversation.append(UserMessage(text=f"And now {number}?"))
+        conversation.append(AssistantMessage(agent="coder", text="Now."))
+        assert conversation.request("coder").bytes == anew(conversation)
+
+    assert rows == []
 
 
 def test_who_steps_through_the_past_reads_each_entry_once(

@@ -115,7 +115,7 @@ def _write(
         written[holder] = position, [appends.prepare(log.edge, NewEntry(each, time=now)) for each in events]
     recorded_at = log.recorder.erasure.erase(conversation.stream, positions, found, written)
     log.seals.renew(log.recorder.seal_key)
-    conversation.stream.head = None
+    conversation.stream.forget()
     for holder in found:
         log.streams.forget_head(holder)
         if log.windows is not None:
@@ -171,7 +171,7 @@ def delete(conversation: StreamHandle) -> None:
     named = log.recorder.blobs.named_by(key)
     with forgetting(log.index, source, key):
         log.recorder.conversations.delete(key, stream.name)
-    stream.head = None
+    stream.forget()
     erasures.purge(log, key, named)
 
 

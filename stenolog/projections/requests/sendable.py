@@ -14,7 +14,7 @@ from stenolog.projections.formats.base import Format
 from stenolog.projections.formats.body_builder import OPENING
 from stenolog.projections.formats.plain import write as plain
 from stenolog.projections.formats.readable import texts
-from stenolog.projections.messages.body_digest import conversation
+from stenolog.projections.messages.body_digest import MessageHash, conversation
 from stenolog.projections.messages.explanation import Explanation, Omission, RequestPart
 from stenolog.projections.messages.identifiers import renamed_tools
 from stenolog.projections.messages.message import DEFAULT_MODEL, PIPELINE, Body, Message
@@ -65,6 +65,7 @@ def finished(
     *,
     surely_fits: bool = False,
     has_media: bool = True,
+    encoded: MessageHash | None = None,
 ) -> Request:
     """Return the request of a view with its body, and the reason if it may not be sent.
 
@@ -85,6 +86,7 @@ def finished(
         counter=view.counter.id,
         cuts=view.cuts,
         cut=_cut(view.left_out) if view.cuts else (),
+        encoded=encoded,
         messages_key=api.messages,
         tool_names=renamed_tools(view.settings.card_of(view.lane.agent).tools or ()),
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, overload
 
 from eventsourcing.persistence import StoredEvent
 
-from stenolog.domain.entry import GENESIS, Record
+from stenolog.domain.entry import GENESIS, Entry, Record
 from stenolog.domain.erasure import ERASED, SWITCH
 
 InTransaction: TypeAlias = Callable[[Any, int], object]
@@ -20,6 +21,9 @@ EVERYWHERE = 0
 """A key of no conversation, for those who follow all of the log: their positions are its notification ids."""
 Synchronous: TypeAlias = Literal["full", "normal"]
 MEMORY = ":memory:"
+# Not more, for thousands of conversations may be in use.
+WRITTEN = 8
+"""So many of the last entries that a process has appended are held for its next request."""
 DEADLINE = 10.0
 """Seconds that a call waits for others by default."""
 
@@ -37,10 +41,11 @@ START = Head(0, GENESIS)
 class Stream:
     """Knowledge of this process about a conversation: name, key in the store, last known head.
 
-    `key` and `head` are None while unknown. `alone`: it is known to be no fork.
+    `key` and `head` are None while unknown. `alone`: it is known to be no fork. `written` are the last
+    entries that this process has appended.
     """
 
-    __slots__ = ("alone", "head", "key", "name")
+    __slots__ = ("alone", "head", "key", "name", "written")
 
     def __init__(self, name: str, key: int | None = None) -> None:
         self.name = name
@@ -49,6 +54,12 @@ class Stream:
         self.head: Head | None = None
         # Once true it stays true, since a conversation never becomes a fork.
         self.alone = False
+        self.written: deque[Entry] = deque(maxlen=WRITTEN)
+
+    def forget(self) -> None:
+        """Have the head and the entries read again."""
+        self.head = None
+        self.written.clear()
 
 
 class Segment(NamedTuple):

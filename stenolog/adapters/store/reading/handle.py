@@ -61,7 +61,7 @@ class KnownStreams:
     def forget_head(self, key: int) -> None:
         """Have a stream's head read again."""
         if (stream := self._by_key.get(key)) is not None:
-            stream.head = None
+            stream.forget()
 
 
 class LogHandle:

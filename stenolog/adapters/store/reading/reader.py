@@ -196,6 +196,8 @@ def peek(recorder: LogRecorder, stream: Stream, position: int, digest: str) -> l
     # The conversation is gone, or the position is one that it inherits.
     if not rows or (rows[0][0], rows[0][3]) != (position, bytes.fromhex(digest)):
         return None
+    if len(rows) == 1:
+        return []
     return checked_reading.following(recorder, stream, position, rows[0][3], rows[1:], DECODERS)
 
 

@@ -13,7 +13,7 @@ messages and as text of the body (`FrozenPrefix`, `Writer`), and writes only wha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -123,7 +123,7 @@ class RequestSession:
         """Return the request of the window now. Raises `UnsupportedVersionError`, `AgentNotFoundError`."""
         window = self.window
         check_askable(window)
-        if self.writer is not None:
+        if self.writer is not None and self.writer.earlier is not None:
             self.writer.hold_earlier()
         inputs = self._inputs()
         explain: Callable[..., Explanation] = ExplainedLater(
@@ -135,15 +135,19 @@ class RequestSession:
         lazy = LazyExplanation(explained)
         media = self.writer is None or self.writer.builder.has_media
         fits = window.surely_fits
-        request = finished(
-            window, self.api, body, lazy, inputs.end, window.contents, surely_fits=fits, has_media=media
-        )
         messages = conversation(body, self.api.messages)
-        if self._earlier is not None:
-            return request.after(self._earlier)
-        if self.writer is not None and isinstance(messages, list):
-            return replace(request, encoded=self.writer.encoded(messages))
-        return request
+        request = finished(
+            window,
+            self.api,
+            body,
+            lazy,
+            inputs.end,
+            window.contents,
+            surely_fits=fits,
+            has_media=media,
+            encoded=self.writer.encoded(messages) if self.writer and isinstance(messages, list) else None,
+        )
+        return request if self._earlier is None else request.after(self._earlier)
 
     def _explained_anew(self, whole: Callable[[int], Window], position: int) -> Callable[[], Explanation]:
         api, blobs = self.api, self.blobs

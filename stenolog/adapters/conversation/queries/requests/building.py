@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from operator import attrgetter
 from time import perf_counter
 from typing import Literal, NamedTuple
 
@@ -44,6 +45,7 @@ GAP, SPARE = 3, 32
 """Rows beyond the window that are read to ask fewer questions: between two runs of it, and in all."""
 FAR = 32
 """Entries that a window of the past takes in rather than to be made of a snapshot."""
+POSITION = attrgetter("position")
 WINDOW = "window "
 SNAPSHOT = folds.Json(WindowSnapshot)
 
@@ -111,8 +113,7 @@ def _build(
             _goes_on(conversation, held) if at is None else _steps_to(conversation, held, at)
         )
         if held is None or not in_memory:
-            held = _resumed(conversation, lane, out, policy) if at is None else None
-            held = held or _fresh(conversation, lane, at, policy, COUNTERS)
+            held = _fresh(conversation, lane, at, policy, COUNTERS, out if at is None else None)
         request = held.request(out)
     except PartialWindowError:
         held, in_memory = _fresh(conversation, lane, at, policy, COUNTERS), False
@@ -125,18 +126,19 @@ def _build(
 
 
 def _resumed(
-    conversation: StreamHandle, lane: LaneId, out: str | Format, policy: PolicyLike
+    conversation: StreamHandle,
+    lane: LaneId,
+    policy: PolicyLike,
+    chosen: tuple[Policy, Counter],
+    out: str | Format,
 ) -> CachedWindow | None:
     """Return a window that goes on from the snapshot of a session; None if there is none."""
-    now = folds.fold_at(conversation, folds.SETTINGS) if policy is None else NOTHING
-    chosen, counter = choose(now, lane.agent, policy, COUNTERS)
-    name, api = _snapshot_name(lane, chosen, counter), session_snapshots.wire(out)
-    found = None if caps(chosen) else session_snapshots.load(conversation, name, api)
+    name, api = _snapshot_name(lane, *chosen), session_snapshots.wire(out)
+    found = session_snapshots.load(conversation, name, api)
     if found is None:
         return None
-    told = found.stored.snapshot.window
-    rows = _rows(conversation, told)
-    window = Window(lane, chosen, counter, told, rows, conversation.log.blobs)
+    tail = found.stored.snapshot.window
+    window = Window(lane, *chosen, tail, _rows(conversation, tail), conversation.log.blobs)
     found.stored.window(window, lambda at: _fresh(conversation, lane, at, policy, COUNTERS).window)
     keeper = session_snapshots.Keeper(conversation, name)
     keeper.resume(api, found)
@@ -177,15 +179,24 @@ def _steps_to(conversation: StreamHandle, held: CachedWindow, at: int) -> bool:
 
 def _goes_on(conversation: StreamHandle, held: CachedWindow) -> bool:
     """Advance a window by the log's new entries; return whether it is still of this log."""
+    own = _appended(conversation, held.window.position)
     while held.usable:
-        here = held.window.position
-        new = peek(conversation.log.recorder, conversation.stream, here, held.digest)
+        # What this process has appended is in the log as it is, if the last of it is.
+        here, digest = (own[-1].position, own[-1].digest) if own else (held.window.position, held.digest)
+        new = peek(conversation.log.recorder, conversation.stream, here, digest)
         if new is None:
             return False
-        held.extend(new)
+        held.extend([*own, *new])
+        own = []
         if len(new) < SOME:
             return held.usable
     return False
+
+
+def _appended(conversation: StreamHandle, here: int) -> list[Entry]:
+    """Return the entries right after a position that this process has appended."""
+    own = [entry for entry in conversation.stream.written.copy() if entry.position > here]
+    return own if [*map(POSITION, own)] == [*range(here + 1, here + len(own) + 1)] else []
 
 
 def _fresh(
@@ -194,11 +205,16 @@ def _fresh(
     at: int | None,
     policy: PolicyLike,
     counters: Mapping[str, Counter],
+    out: str | Format | None = None,
 ) -> CachedWindow:
-    """Return a window from its last snapshot and later entries."""
+    """Return a window from its last snapshot and later entries; for requests on `out`, from a session's."""
     now = folds.fold_at(conversation, folds.SETTINGS, at) if policy is None else NOTHING
     chosen, counter = choose(now, lane.agent, policy, counters)
     kept = _snapshots(lane, chosen, counter) if caps(chosen) else None
+    if kept is None and out is not None:
+        resumed = _resumed(conversation, lane, policy, (chosen, counter), out)
+        if resumed is not None:
+            return resumed
     ladder = _ladder(conversation, kept) if kept is not None and at is not None else None
     snapshot = START if kept is None else folds.load_checkpoint(conversation, kept, at)[0]
     if ladder is not None and at is not None:

@@ -101,7 +101,7 @@ class Keeper(WindowListener):
         log = conversation.log
         self.checkpoints, self.recorder, self.seals = log.checkpoints, log.recorder, log.seals
         self.key, self.name = conversation.key or 0, name
-        self.due = 0
+        self.due = FEWEST
         self._written: dict[str, KeptSegments] = {}
 
     def resume(self, api: str, loaded: LoadedSnapshot) -> None:
