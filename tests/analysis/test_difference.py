@@ -273,3 +273,10 @@ def _at(value: object, pointer: str) -> object:
         elif isinstance(value, tuple):
             value = value[0]
     return value
+
+
+def test_the_same_keys_in_another_order_differ_at_the_first_that_is_elsewhere() -> None:
+    one = {"a": 1, "b": {"x": 1, "y": 2}}
+    other = {"a": 1, "b": {"y": 2, "x": 1}}
+
+    assert first_pointer(one, other) == "/b/y"
