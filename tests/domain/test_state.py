@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from stenolog import AssistantMessage
 from stenolog.domain.base.model import FrozenDict
 from stenolog.domain.erasure import DAMAGED
 from stenolog.domain.lanes.state import (
@@ -20,6 +21,7 @@ from stenolog.domain.lanes.state import (
     decision,
     find_call,
     joined,
+    summary_of,
     without,
 )
 from stenolog.events import CallRef, PositionRange, Receipt, ToolResult
@@ -150,3 +152,17 @@ def test_nothing_is_decided_after_an_entry_that_cannot_be_read() -> None:
     assert blocked_reason(later) == "poll@1 at position 4 needs stenolog 0.9"
     assert blocked_reason(later._replace(needs="")).endswith("needs a later release of stenolog")
     assert "position 4 is damaged (a bad digest): fork after position 3," in blocked_reason(damaged)
+
+
+@pytest.mark.parametrize(("view", "covered"), [(4, (1, 4)), (3, (1, 3)), (2, None)])
+def test_who_was_sent_a_summary_may_cover_what_that_covers_though_it_was_cut(
+    view: int, covered: tuple[int, int] | None
+) -> None:
+    earlier = Summary(3, "coder", (PositionRange(first=1, last=2),))
+    receipt = Receipt(view=view, sha256="", plan={"cut": [[1, 2]]})
+    covers = [PositionRange(first=1, last=4)]
+    made = AssistantMessage(agent="coder", purpose="summary", covers=covers, receipt=receipt)
+
+    found = summary_of(6, made, [earlier])
+
+    assert (found and [(span.first, span.last) for span in found.spans]) == (covered and [covered])
