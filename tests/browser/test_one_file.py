@@ -92,7 +92,7 @@ def test_the_request_of_the_last_call_is_shown_with_reasons_and_omissions(
         assert "Request for coder at 34" in shown
         assert "answered by 35" in shown
         assert "the same as the receipt says" in shown
-        assert "covered: a summary stands in its place" in shown
+        assert "covered: a summary replaces it" in shown
         assert "over-budget: it is older than what the budget has room for" in shown
         assert "no-room: there is no room for it beside what must stay" in shown
         assert '<message sender="reviewer">' in shown

@@ -49,7 +49,7 @@ def test_explain_says_in_whose_requests_until_when_and_why_no_longer(told: Calla
         "own: the lane's own answer",
         "coder 3-6 reworded as #2 user, 10 → 19 tokens",
         "sent in 2 requests, all with a receipt",
-        "attributed: somebody else's words, quoted with who said them",
+        "attributed: another speaker's words, quoted with their name",
         "7-8 no request due",
         "9 on dropped",
         "over-budget: it is older than what the budget has room for",

@@ -126,7 +126,7 @@ def test_the_old_app_finds_the_fields_that_it_knows_and_the_same_context(
     kinds = [(m["role"], m["partType"], m["mode"], m["includeInContext"]) for m in found]
     assert kinds == [
         ("system", "mode_switch", "chat", False),
-        ("user", "text", "chat", False),  # a summary stands in its place
+        ("user", "text", "chat", False),  # a summary replaces it
         ("user", "text", "chat", False),
         ("assistant", "tool_call", "chat", False),
         ("tool", "tool_result", "chat", False),

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from stenolog.domain.parts import ProviderPart, ReasoningPart
 
-PROMPT = "prompt: what stands before, and what stands last"
+PROMPT = "prompt: what comes before the conversation, and what comes last"
 STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "visible: what is left out": {
@@ -15,11 +15,11 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "erased": "its words were erased",
             "lost": "it was damaged, and a salvage left a mark in its place",
             "nothing-said": "nothing in it but blanks",
-            "reset": "it stands before the position that the context begins at",
+            "reset": "it is before the position at which the context begins",
             "hidden": "a rewind, a pop or a compaction took it out of context",
-            "replaced": "a later message stands in its place",
-            "covered": "a summary stands in its place",
-            "not-in-context": "it is for the timeline alone",
+            "replaced": "a later message replaces it",
+            "covered": "a summary replaces it",
+            "not-in-context": "it is only for the timeline",
             "not-addressed": "the scope is addressed, and it is for others",
             "rate-limited": "the error was only a rate limit",
             "other-lanes-error": "another lane failed without a word, or its call was made again",
@@ -35,7 +35,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "shared": "another agent's answer, as the lane's own: the policy has one voice for all",
             "memory": "a fact that the agent keeps",
             "routing": "the agent's own routing",
-            "attributed": "somebody else's words, quoted with who said them",
+            "attributed": "another speaker's words, quoted with their name",
             "summary": "a summary, in the place of what it covers",
             "result": "the result of one of the lane's own calls",
             "compact": "a large result, as a preview with the alias that the whole is read by",
@@ -43,8 +43,8 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "error-note": "an answer failed",
             "interrupted-note": "the user, or the end of a process, stopped the lane",
             "cut-off-error-note": "why the text before it is cut off",
-            "cut-off-interrupted-note": "who cut the text before it off",
-            "edit-note": "that an edit follows, of words that were answered: it stands where it arrived",
+            "cut-off-interrupted-note": "who cut off the text before it",
+            "edit-note": "that an edit of answered words follows, at the place where it arrived",
             "orphan-result": "a result whose call is not in the log, as text",
             "second-result": "a further result for a call that has one, as text",
         },
@@ -54,9 +54,9 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "placeholder-unrecorded": "a call without a result, after which the lane has gone on",
             "placeholder-interrupted": "a call that was interrupted before it had a result",
             "placeholder-hidden": "a call whose result is in the log, but not shown here",
-            "away-note": "where what was said while the agent was away begins, and where it ends",
-            "turn-note": "that the lane is to speak, behind the answer of another that is shown as its own",
-            "preview-note": "there is nothing to answer here; the note keeps the preview well formed",
+            "away-note": "where words said while the agent was away begin and end",
+            "turn-note": "that the lane is to speak, after another's answer that is shown as its own",
+            "preview-note": "there is nothing to answer here; the note keeps the body well formed",
         },
         "fitted: what the policy leaves out": {
             "over-budget": "it is older than what the budget has room for",
@@ -73,7 +73,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "tool-policy": "the policy's words on how to use tools",
             "mode-rules": "the policy's rules for the agent's mode",
             "mode-banner": "the mode that the agent is in",
-            "handoff": "what was handed over with the last change of hands",
+            "handoff": "what the last hand-off said",
             "run-directive": "the directive of the run, in run mode",
             "node-brief": "the brief of the node that the run is at, in run mode",
             "step-context": "the context of the step, in run mode",
