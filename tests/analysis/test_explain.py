@@ -103,16 +103,6 @@ def test_a_lane_without_a_request_yet_has_no_stretches() -> None:
     assert [(lane.lane, len(lane.stretches)) for lane in explain(log, 1).lanes] == [("coder", 1)]
 
 
-def test_the_items_of_the_timeline_that_it_began_or_whose_result_it_is() -> None:
-    assert [(shown.item, shown.kind, shown.result) for shown in explain(CREW, 7).timeline] == [
-        (6, "message", False),
-        (7, "tool", False),
-    ]
-    assert [(shown.item, shown.kind, shown.result, shown.status) for shown in explain(CREW, 9).timeline] == [
-        (7, "tool", True, "ok")
-    ]
-
-
 def test_the_transitions_that_it_caused() -> None:
     assert [(made.lane, made.trigger, made.target) for made in explain(CREW, 10).transitions] == [
         ("coder", "answered", "idle"),

@@ -25,7 +25,6 @@ def test_an_entry_names_the_requests_that_it_is_in_from_and_until_where_and_in_w
     assert "coder 2 to 7 kept as user user : the user's words, as they are 5 3 5 7" in shown
     assert 'href="/request/talk?at=2&amp;agent=coder"' in page
     assert "What it moved coder : idle → awaiting_llm" in shown
-    assert "item 2 of the timeline: message" in shown
     assert ", ," not in shown
 
 

@@ -29,7 +29,6 @@ from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.part_texts import part_text
 from stenolog.projections.requests.sendable import may_be_asked
 from stenolog.projections.views.lines import describe
-from stenolog.projections.views.timeline import ItemKind, ItemStatus, timeline
 
 from .blame import Reference, references
 from .provider_bill import lane_apis
@@ -78,22 +77,11 @@ class InLane(NamedTuple):
     stretches: tuple[Stretch, ...]
 
 
-class ShownEntry(NamedTuple):
-    """An item of the timeline that an entry began, or (`result`) whose result it is; items count from 1."""
-
-    item: int
-    kind: ItemKind
-    status: ItemStatus
-    result: bool
-    hidden: bool
-
-
 class Explanation(NamedTuple):
     """History of an entry: its requests, its moves, and references from and to it."""
 
     entry: Entry
     lanes: tuple[InLane, ...]
-    timeline: tuple[ShownEntry, ...]
     transitions: tuple[Transition, ...]
     refers_to: tuple[Reference, ...]
     referred_to_by: tuple[Reference, ...]
@@ -128,7 +116,6 @@ def explain(
     return Explanation(
         entry,
         tuple(map(went_into, lanes(log))),
-        tuple(_displayed(log, position)),
         tuple(transition for transition in transitions(log) if transition.position == position),
         tuple(ref for ref in named if ref.position == position),
         tuple(ref for ref in named if ref.position != position),
@@ -210,12 +197,6 @@ def _answers(log: Sequence[Entry], lane: LaneId) -> list[_Answer]:
         for entry in log
         if isinstance(entry.event, AssistantMessage | LlmError) and lane.owns(entry.event)
     ]
-
-
-def _displayed(log: Sequence[Entry], position: int) -> Iterator[ShownEntry]:
-    for number, item in enumerate(timeline(log), 1):
-        if item.kind != "running" and position in (item.position, item.result):
-            yield ShownEntry(number, item.kind, item.status, item.result == position, item.hidden)
 
 
 def some_requests(
