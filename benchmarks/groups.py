@@ -20,7 +20,7 @@ import stenolog
 from benchmarks._ratio import Row
 from stenolog import Log, UserMessage
 from stenolog.adapters.conversation.aio import AsyncConversation
-from stenolog.adapters.store.sqlite.turn.group_commit import GroupCommit, PendingWrite
+from stenolog.adapters.store.sqlite.turn.group_commit import GroupCommit, PendingJob
 
 WRITERS = 64
 EACH = 50
@@ -32,7 +32,7 @@ MESSAGE = UserMessage(text="Which test fails, and since which commit? " * 7)
 class Alone(GroupCommit):
     """No group: each job has a commit of its own."""
 
-    def _gathering(self, taken: list[PendingWrite[Any]]) -> Iterator[PendingWrite[Any]]:
+    def _gathering(self, taken: list[PendingJob[Any]]) -> Iterator[PendingJob[Any]]:
         return iter(taken)
 
 

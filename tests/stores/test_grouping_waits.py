@@ -18,7 +18,7 @@ from stenolog import Conversation, Entry, Log, NewEntry, UserMessage
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store.sqlite import file_locks
 from stenolog.adapters.store.sqlite.file_locks import FileLock
-from stenolog.adapters.store.sqlite.turn.group_commit import PendingWrite
+from stenolog.adapters.store.sqlite.turn.group_commit import PendingJob
 from stenolog.errors import StoreError, StoreTimeoutError
 from tests.stores.conftest import said, texts
 from tests.stores.together import at_once, in_groups, outcome, sealing
@@ -109,7 +109,7 @@ def refused(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     def none_left(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    waiting = PendingWrite(sealing(log["demo"], [NewEntry(HI)], None), lambda: None)
+    waiting = PendingJob[Any](sealing(log["demo"], [NewEntry(HI)], None), lambda: None)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", none_left)
         with pytest.raises(StoreError, match="can't start new thread"):
@@ -171,7 +171,7 @@ def test_who_is_interrupted_while_he_waits_takes_nobody_with_him(log: Log) -> No
             holding.set()
             assert release.wait(PATIENCE)
 
-    def interrupted(waiting: PendingWrite[Any]) -> None:
+    def interrupted(waiting: PendingJob[Any]) -> None:
         submit(waiting)
         signal.raise_signal(signal.SIGINT)
 

@@ -13,7 +13,7 @@ from stenolog import Conversation, Log, NewEntry, StenologError
 from stenolog.adapters.conversation.log import prepare_all
 from stenolog.adapters.store.contract.appends import Append
 from stenolog.adapters.store.sqlite.appends import append
-from stenolog.adapters.store.sqlite.turn.group_commit import Job, PendingWrite
+from stenolog.adapters.store.sqlite.turn.group_commit import Job, PendingJob
 from stenolog.domain.entry import Record
 from tests.stores.workers import PATIENCE
 
@@ -38,7 +38,7 @@ def at_once(log: Log, *calls: Callable[[], Any]) -> list[Any]:
     group, submit = log.datastore.group, log.datastore.group.submit
     queued = threading.Semaphore(0)
 
-    def watched(waiting: PendingWrite[Any]) -> None:
+    def watched(waiting: PendingJob[Any]) -> None:
         submit(waiting)
         queued.release()
 

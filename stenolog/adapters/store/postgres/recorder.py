@@ -45,7 +45,7 @@ from stenolog.domain.entry import GENESIS, Record
 from stenolog.domain.errors import CallerError, StoreError
 
 from . import appends, batches
-from .append_queue import AppendQueue, PendingWrite
+from .append_queue import AppendQueue, PendingAppend
 from .appends import Crowds
 from .connection import schema
 from .connection.bell import Bell
@@ -119,8 +119,10 @@ class PostgresLogRecorder(LogRecorder, PostgresApplicationRecorder):
         *,
         stream: Stream,
         expected: int | None = None,
-    ) -> PendingWrite:
-        return self._queue.submit(Append(stream, items, expected, self.edge), wake)
+    ) -> PendingAppend:
+        waiting = PendingAppend(Append(stream, items, expected, self.edge), wake)
+        self._queue.submit(waiting)
+        return waiting
 
     def insert_batch(
         self, shares: Sequence[Share], blobs: Iterable[tuple[str, bytes]]

@@ -26,7 +26,7 @@ from .blob_store import SqliteBlobs
 from .roles import SqliteClaims, SqliteConversations, SqliteDrafts, SqliteErasure
 from .statements import conversation_rows, event_rows
 from .turn.datastore import SqliteLogDatastore
-from .turn.group_commit import PendingWrite
+from .turn.group_commit import PendingJob
 
 # The payload at the position itself is known to the caller, and may be long.
 SINCE = f"""SELECT originator_version, entry_id, at, digest, topic,
@@ -101,8 +101,9 @@ class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
         *,
         stream: values.Stream,
         expected: int | None = None,
-    ) -> PendingWrite[list[Record]]:
-        waiting = PendingWrite(partial(appends.append, Append(stream, items, expected, self.edge)), wake)
+    ) -> PendingJob[list[Record]]:
+        job = partial(appends.append, Append(stream, items, expected, self.edge))
+        waiting = PendingJob[list[Record]](job, wake)
         self.datastore.group.submit(waiting)
         return waiting
 

@@ -32,27 +32,23 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from itertools import islice
-from queue import Empty, SimpleQueue
-from threading import Lock, Thread, current_thread
+from threading import Lock, current_thread
 from types import TracebackType
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
-from stenolog.adapters.store.contract.notifier import started
 from stenolog.adapters.store.contract.values import Head, Row, Stream
+from stenolog.adapters.store.contract.write_queue import MOST, PendingWrite, WriteQueue
 from stenolog.adapters.store.sqlite.errors import BUSY, RAISED, to_store_error
 from stenolog.adapters.store.sqlite.statements import event_rows
 from stenolog.domain.entry import Record
 from stenolog.domain.errors import StoreTimeoutError
 
 T = TypeVar("T")
-# All callers of a group wait for all of its jobs, so a group must not grow without end.
-MOST = 256
-"""Jobs in one transaction."""
-# Long enough that jobs of the same burst need not start a thread anew.
-LINGER = 1.0
-"""Seconds that the writer thread waits for another job before it ends."""
+Job: TypeAlias = Callable[["Savepoint"], T]
+"""Something to be written, in a transaction with others: all of it or, where it raises, nothing of it."""
+PendingJob: TypeAlias = PendingWrite[Job[T], T]
 
 
 class WritableStore(Protocol):
@@ -61,10 +57,6 @@ class WritableStore(Protocol):
     path: str
     thread_lock: Lock
 
-    @property
-    def closed(self) -> bool:
-        """True if the datastore was closed."""
-
     def check(self) -> None:
         """Raise `StoreError` if the datastore is unusable."""
 
@@ -72,26 +64,23 @@ class WritableStore(Protocol):
         """Return a transaction that commits when the block ends."""
 
 
-class GroupCommit:
+class GroupCommit(WriteQueue[Job[Any]]):
     """Writer for one datastore that commits jobs singly or in groups."""
 
     def __init__(self, store: WritableStore) -> None:
-        self._store = store
-        self._queue: SimpleQueue[PendingWrite[Any] | None] = SimpleQueue()
-        # Protects `_thread`: a job is queued only while a writer thread is alive that will see it.
-        self._guard = Lock()
-        self._thread: Thread | None = None
+        super().__init__(store)
+        self._datastore = store
 
     def write(self, job: Job[T]) -> T:
         """Do the job, durable on return. Raises the job's errors, `StoreTimeoutError`, `StoreError`."""
         # The writer thread writes by itself: waiting for its own queue would never end.
         # A caller that finds jobs queued joins them, so that it does not overtake them.
-        is_busy = self._store.thread_lock.locked() or not self._queue.empty()
+        is_busy = self._datastore.thread_lock.locked() or not self._queue.empty()
         if is_busy and current_thread() is not self._thread:
             return self._wait(job)
         # A single statement is a transaction by itself, so SQLite's BEGIN is left to the jobs that need
         # it.
-        with self._store.writing(lazily=True) as connection:
+        with self._datastore.writing(lazily=True) as connection:
             part = SingleWrite(connection)
             result = job(part)
         # Behind the block: a head that was never committed would leave a gap in the positions.
@@ -107,56 +96,19 @@ class GroupCommit:
 
         return self.write(job)
 
-    def submit(self, waiting: PendingWrite[Any]) -> None:
-        """Queue a job for the writer thread; jobs of one caller keep their order."""
-        self._store.check()
-        with self._guard:
-            # A thread that was interrupted as it began is there, but does not live.
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = Thread(target=self._run, name="stenolog-writer", daemon=True)
-                started(self._thread, self._store.path)
-            # Queued only once the thread runs: a job that is refused here must not be written later.
-            self._queue.put(waiting)
-
-    def close(self) -> None:
-        """End the thread; queued jobs fail, since the datastore is closed."""
-        with self._guard:
-            # Taken under the guard, because the thread sets `_thread` to None when it ends.
-            thread = self._thread
-            if thread is not None:
-                self._queue.put(None)
-        if thread is not None and thread.is_alive():
-            # Joined without the guard, which the thread needs to end.
-            thread.join()
-
     def _wait(self, job: Job[T]) -> T:
         """Queue the job and sleep until done. An interruption does not stop it."""
         done = Lock()
         done.acquire()
-        waiting = PendingWrite(job, done.release)
+        waiting: PendingJob[T] = PendingWrite(job, done.release)
         self.submit(waiting)
         done.acquire()
         return waiting.result()
 
-    def _run(self) -> None:
-        while True:
-            first = None
-            with suppress(Empty):
-                # A closed store gets no more jobs, so the thread need not linger.
-                first = self._queue.get(timeout=0 if self._store.closed else LINGER)
-            if first is not None:
-                self._commit([first])
-                continue
-            with self._guard:
-                # Asked under the guard: a job that came just before it is still seen by this thread.
-                if self._queue.empty():
-                    self._thread = None
-                    return
-
-    def _commit(self, taken: list[PendingWrite[Any]]) -> None:
-        """Commit the dequeued jobs, and those queued meanwhile, in one transaction."""
+    def _write_together(self, first: PendingJob[Any]) -> None:
+        taken = [first]
         try:
-            with self._store.writing(lazily=True) as connection:
+            with self._datastore.writing(lazily=True) as connection:
                 part = WriteBatch(connection, self._store.path)
                 for waiting in self._gathering(taken):
                     part.run(waiting)
@@ -169,13 +121,9 @@ class GroupCommit:
                 waiting.error = error
         else:
             part.remember()
-        # Every job is marked before any caller is woken, since one `wake` may serve several jobs.
-        for waiting in taken:
-            waiting.done = True
-        for wake in dict.fromkeys(waiting.wake for waiting in taken):
-            wake()
+        self._finish(taken)
 
-    def _gathering(self, taken: list[PendingWrite[Any]]) -> Iterator[PendingWrite[Any]]:
+    def _gathering(self, taken: list[PendingJob[Any]]) -> Iterator[PendingJob[Any]]:
         """Yield the dequeued jobs, then more from the queue, up to `MOST`.
 
         Each is dequeued as it is yielded.
@@ -185,15 +133,6 @@ class GroupCommit:
         for waiting in islice(self._queued(), MOST - len(taken)):
             taken.append(waiting)
             yield waiting
-
-    def _queued(self) -> Iterator[PendingWrite[Any]]:
-        with suppress(Empty):
-            while (waiting := self._queue.get_nowait()) is not None:
-                yield waiting
-
-
-Job: TypeAlias = "Callable[[Savepoint], T]"
-"""Something to be written, in a transaction with others: all of it or, if it raises, nothing of it."""
 
 
 class Savepoint:
@@ -272,41 +211,6 @@ class SingleWrite(Savepoint):
             self._connection.execute("ROLLBACK")
 
 
-class PendingWrite(Generic[T]):
-    """A queued job; `done` when finished or refused; the writer thread calls `wake`.
-
-    Jobs of a transaction with the same `wake` share one call.
-    """
-
-    __slots__ = ("_result", "done", "error", "job", "wake")
-    _result: T
-
-    def __init__(self, job: Job[T], wake: Callable[[], object]) -> None:
-        self.job = job
-        self.wake = wake
-        self.done = False
-        self.error: BaseException | None = None
-
-    def run(self, part: Savepoint, path: str) -> None:
-        """Run the job, or note its error. Raises errors that end the transaction."""
-        try:
-            self._result = self.job(part)
-        except Exception as error:
-            # The transaction itself has ended, so no job of it is done: all their callers get the error.
-            if not part.goes_on:
-                raise
-            self.error = to_store_error(error, path) if isinstance(error, RAISED) else error
-
-    def result(self) -> T:
-        """Return the job's result.
-
-        Raises the job's error, or its transaction's.
-        """
-        if self.error is not None:
-            raise self.error
-        return self._result
-
-
 class WriteBatch(Savepoint):
     """The part of many successive jobs.
 
@@ -320,8 +224,8 @@ class WriteBatch(Savepoint):
         # With commit hooks the transaction has begun already (see `Transaction._begin`).
         self._begun = connection.in_transaction
         self._rows: list[Row] = []
-        self._gathered: list[PendingWrite[Any]] = []
-        self._job: PendingWrite[Any] | None = None
+        self._gathered: list[PendingJob[Any]] = []
+        self._job: PendingJob[Any] | None = None
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -333,10 +237,19 @@ class WriteBatch(Savepoint):
         # Before BEGIN there is no transaction that an error could have ended.
         return not self._begun or super().goes_on
 
-    def run(self, job: PendingWrite[Any]) -> None:
+    def run(self, job: PendingJob[Any]) -> None:
         """Run a job, or note its error. Raises errors that end the transaction."""
         self._job = job
-        job.run(self, self._path)
+        self._try(job)
+
+    def _try(self, job: PendingJob[Any]) -> None:
+        try:
+            job.written = job.asked(self)
+        except Exception as error:
+            # The transaction itself has ended, so no job of it is done: all their callers get the error.
+            if not self.goes_on:
+                raise
+            job.error = to_store_error(error, self._path) if isinstance(error, RAISED) else error
 
     def insert(self, key: int, records: Sequence[Record]) -> None:
         # No job is running, or its rows were refused together: these are written at once, to find the
@@ -376,5 +289,5 @@ class WriteBatch(Savepoint):
             # The heads that the jobs below went by were never written.
             self.heads.clear()
             for each in gathered:
-                each.run(self, self._path)
+                self._try(each)
         self._job = job
