@@ -138,6 +138,13 @@ def counted(work: Callable[[], object]) -> dict[str, int]:
     return {name: number for name, number in found.items() if number}
 
 
+def wait_for_threads() -> None:
+    """Wait until all other threads have ended."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread():
+            thread.join()
+
+
 def least(runs: Iterable[dict[str, int]]) -> dict[str, int]:
     """Return the least of each count over some runs, so that no timer or other thread adds to it."""
     found = [*runs]

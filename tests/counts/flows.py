@@ -86,8 +86,6 @@ def next_requests(folder: Path) -> Rows:
     from stenolog.context import Budget
 
     answer, question = stenolog.AssistantMessage(agent="coder", text="done"), stenolog.UserMessage("go on")
-    from stenolog.adapters.conversation.queries.requests.window_cache import windows_of
-
     policies = {"": None, " under 32,000 tokens": Budget(32_000)}
     found: Rows = {}
     with stenolog.open(folder / "next.db") as log:
@@ -98,7 +96,7 @@ def next_requests(folder: Path) -> Rows:
                 for _ in range(6):
                     conversation.extend([answer, question])
                     ask = partial(conversation.request, "coder", api=api, policy=policy)
-                    windows_of(log).settle()  # the snapshot of a first request is written in a thread
+                    counters.wait_for_threads()  # the snapshot of a first request is written in one
                     runs.append(counters.counted(ask))
                 found[f"request, {api}{words}, {size:,} entries"] = counters.least(runs[2:])
     return found

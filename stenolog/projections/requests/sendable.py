@@ -45,6 +45,8 @@ class NotSent(NamedTuple):
 
 
 GOES_ON = NotSent()
+ADDED = Size(messages=1, characters=100, tokens=100, bytes=200)
+"""More than any message that an API puts into a body of its own accord."""
 
 
 def check_askable(view: View) -> None:
@@ -63,14 +65,15 @@ def finished(
     end: Message | None,
     contents: Callable[[], Contents],
     *,
-    surely_fits: bool = False,
+    surely_fits: Callable[[Size | None], bool] = lambda _: False,
     has_media: bool = True,
     encoded: MessageHash | None = None,
 ) -> Request:
     """Return the request of a view with its body, and the reason if it may not be sent.
 
     `end` is the last message of the conversation, `contents` gives what is shown, for an error to name.
-    `surely_fits`: the budget is known to be kept. `has_media` False: there is no picture or file.
+    `surely_fits`: whether the budget is known to be kept with so much more.
+    `has_media` False: there is no picture or file.
     """
     request = Request(
         agent=view.lane.agent,
@@ -91,7 +94,8 @@ def finished(
         tool_names=renamed_tools(view.settings.card_of(view.lane.agent).tools or ()),
     )
     # The size is measured only where it may matter: it needs the explanation of every part.
-    over, large = ("", ()) if surely_fits and not _has_more(request) else over_budget(view, request, contents)
+    fits = surely_fits(ADDED if _has_more(request) else None)
+    over, large = ("", ()) if fits else over_budget(view, request, contents)
     code, waits, places = _unsendable(view, end)
     if api.limits is not None and (has_media or len(body.get("tools", ())) > MANY_TOOLS):
         over = "; ".join([*filter(None, [over]), *(f"{what} ({at or '/'})" for at, what in api.limits(body))])

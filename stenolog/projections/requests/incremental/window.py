@@ -246,14 +246,17 @@ class Window(View):
         self.rows = [row for row in self.rows if row.entry.position not in gone]
         self.frozen = FrozenPrefix()
 
-    @property
-    def surely_fits(self) -> bool:
-        """True if the window is known to fit the caps; if False, it may still fit."""
+    def surely_fits(self, more: Size | None = None) -> bool:
+        """Return whether the window, with so much more of a budget, is known to fit; it may fit anyway."""
         # Where no room is left, what stands around the conversation may be larger than the budget alone.
         if self.measure.missing or any(0 in cap.room for cap in self._caps):
             return False
-        sizes = zip(self._sizes, self._caps, strict=True)
-        return not [cap for size, cap in sizes if self.counts(cap.rule) and not size.fits(cap.room)]
+        for size, cap in zip(self._sizes, self._caps, strict=True):
+            if more is not None and cap.rule != "beyond-last":
+                size = size.plus(more)
+            if self.counts(cap.rule) and not size.fits(cap.room):
+                return False
+        return True
 
     def _add(self, row: WindowRow) -> None:
         self.rows.append(row)
@@ -338,7 +341,7 @@ class Window(View):
         surely = surely or changes_context(entry.event) or parts_wordings(entry, before_it, self.voice)
         # A result behind an answer that stands earlier is a late one: a message more than was measured.
         surely = surely or stands_earlier(entry, self.voice)
-        if surely or not self.surely_fits:
+        if surely or not self.surely_fits():
             fitted = fit(self, self.contents)
             self._caps, self._sizes = tuple(cap for cap, _ in fitted), [size for _, size in fitted]
         if arrival.made:
