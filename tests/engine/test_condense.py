@@ -28,7 +28,6 @@ from stenolog import (
     UserMessage,
     evolve,
 )
-from stenolog.adapters.engine.upkeep import compaction
 from stenolog.context import Budget, LastN, Pins
 from stenolog.domain.lanes.decide import decide
 from stenolog.engine import compact
@@ -341,12 +340,16 @@ def test_a_summariser_that_fails_changes_nothing_and_is_asked_again_the_next_tim
 def test_a_crash_before_the_summary_is_merged_asks_no_model_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def dies(*given: object) -> None:
-        raise KeyboardInterrupt
+    submit = Conversation.submit
+
+    def dies(conversation: Conversation, command: Event, *, id: str | None = None) -> list[Entry]:
+        if isinstance(command, AssistantMessage) and command.purpose == "summary":
+            raise KeyboardInterrupt
+        return submit(conversation, command, id=id)
 
     with opened(tmp_path / "t.db") as conversation:
         conversation.extend([ModeSwitch(joins=["coder"]), *rounds(3)])
-        monkeypatch.setattr(compaction, "merge_answer", dies)
+        monkeypatch.setattr(Conversation, "submit", dies)
         with pytest.raises(KeyboardInterrupt):
             run(compact(conversation, "coder", brief(), over=400, keep=4))
     monkeypatch.undo()

@@ -26,7 +26,7 @@ from stenolog.domain.values import TurnPolicy
 from stenolog.projections.fold import fold
 
 from .compaction import TASK, ask_in_fork, compact
-from .forks import fork_of, merge_answer
+from .forks import fork_of
 
 KEEP = 20
 REMEMBER = (
@@ -107,7 +107,7 @@ class AutoMemory(Upkeep):
         summary = AssistantMessage(
             agent=agent, purpose="memory", text=text, meta=meta, replaces=due.memory or None
         )
-        return await asyncio.to_thread(merge_answer, conversation, summary, f"{WRITTEN}{mark}")
+        return (await asyncio.to_thread(conversation.submit, summary, id=f"{WRITTEN}{mark}"))[0]
 
 
 WRITTEN = "memory-"

@@ -25,7 +25,7 @@ from stenolog.projections.fold import fold
 
 from .auto_context import check_by
 from .compaction import ask_in_fork
-from .forks import fork_of, merge_answer
+from .forks import fork_of
 
 JUDGE = (
     "Score the last answer of {agent} from 0 to 1, by how well it does what was asked. Answer with JSON "
@@ -71,7 +71,7 @@ class AutoScore(Upkeep):
             text=text,
             meta={**meta, "score": score_in(text)},
         )
-        await asyncio.to_thread(merge_answer, conversation, score, f"{SCORED}{at}")
+        await asyncio.to_thread(conversation.submit, score, id=f"{SCORED}{at}")
 
 
 def score_in(text: str) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from stenolog.domain.values import PositionRange
 from stenolog.projections.requests import LaneId
 from stenolog.projections.views.context import Context, context, middle
 
-from .forks import fork_of, hide_spans, merge_answer, spans_at
+from .forks import fork_of, hide_spans, spans_at
 
 TASK = (
     "Summarise the conversation up to here for whoever goes on with it: what was asked, what was found out "
@@ -115,7 +115,7 @@ async def compact(
         text=merged.text,
         meta=merged.meta,
     )
-    return await asyncio.to_thread(merge_answer, conversation, summary, f"condensed-{mark}")
+    return (await asyncio.to_thread(conversation.submit, summary, id=f"condensed-{mark}"))[0]
 
 
 def _plan(

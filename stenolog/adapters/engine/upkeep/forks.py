@@ -27,10 +27,8 @@ from stenolog.domain.errors import (
     IllegalCommandError,
     ModelError,
     PositionNotFoundError,
-    VersionConflictError,
 )
 from stenolog.domain.events import AssistantMessage, ModeSwitch, UserMessage
-from stenolog.domain.lanes.decide import decide
 from stenolog.domain.lanes.state import LaneState
 from stenolog.domain.settings import Settings
 from stenolog.domain.values import PositionRange
@@ -56,16 +54,6 @@ def hide_spans(fork: Conversation, context_from: int, hides: tuple[PositionRange
     settings = fork.settings()
     if (settings.context_from, settings.hides) != (start, hides):
         fork.submit(ModeSwitch(context_from=start or None, hides=hides))
-
-
-def merge_answer(conversation: Conversation, answer: AssistantMessage, id: str) -> Entry:
-    """Append a message made in a fork to the conversation, if its state still allows that."""
-    while True:
-        state = conversation.state()
-        # Decided anew after each conflict: what came in between may forbid the message.
-        decide(state, answer)
-        with suppress(VersionConflictError):
-            return conversation.append(answer, id=id, expected=state.position)
 
 
 WISH = "wish"
@@ -114,9 +102,8 @@ async def regenerate(
     if not in_place:
         return answer
     link = await asyncio.to_thread(worker_output, fork, old.lane, answer.position)
-    return await asyncio.to_thread(
-        merge_answer, conversation, _replacement(answer, position, old.to, link.meta), id
-    )
+    replacement = _replacement(answer, position, old.to, link.meta)
+    return (await asyncio.to_thread(conversation.submit, replacement, id=id))[0]
 
 
 def _replacement(
