@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -138,12 +139,15 @@ def test_ctrl_c_ends_an_append_that_waits_and_leaves_nothing_behind(server: Serv
 def test_ctrl_c_between_the_statements_of_a_transaction_rolls_it_back(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupts(*_: object) -> None:
+    write_rows = appends.write_rows
+
+    def interrupts(*given: Any) -> None:
+        write_rows(*given)
         raise KeyboardInterrupt
 
     with opened(address) as recorder:
         recorder.append([said("first")], Stream("talk"), None)
-        monkeypatch.setattr(appends, "_last", interrupts)
+        monkeypatch.setattr(appends, "write_rows", interrupts)
         with pytest.raises(KeyboardInterrupt):
             recorder.append([said("second")], Stream("talk"), None)
         monkeypatch.undo()
