@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from stenolog.domain.errors import StenologError
-from stenolog.projections.analysis.byte_ranges import FRAME, byte_ranges
+from stenolog import UserMessage
+from stenolog.errors import InvalidEventError, PositionNotFoundError, StenologError
+from stenolog.projections.analysis.byte_ranges import FRAME, byte_ranges, sent_request
 from stenolog.projections.requests import Request, build, lanes
 from stenolog.projections.requests.incremental.series import windows
 from stenolog.projections.requests.incremental.session import RequestSession
 from stenolog.projections.requests.sendable import takes_part
 from stenolog.projections.requests.transport import Transport
+from stenolog.testing import entries
 from tests.random_cases import seeds
 from tests.requests.corpus import BUNDLED, TRANSCRIPTS, conversations, files
 from tests.requests.histories import BLOBS, history
@@ -113,3 +115,13 @@ def test_every_part_has_bytes(api: str) -> None:
     transport = TEXTS[0] if api == "plain" else ADDED
     owned = {part for one in byte_ranges(request, transport) for part in one.parts}
     assert owned == {*range(len(request.parts))}
+
+
+def test_only_an_entry_with_a_receipt_was_sent() -> None:
+    log = entries(UserMessage("Hello"))
+
+    with pytest.raises(InvalidEventError, match="with a receipt at 1"):
+        sent_request(log, 1)
+    for position in (0, 2):
+        with pytest.raises(PositionNotFoundError, match="from 1 to 1"):
+            sent_request(log, position)

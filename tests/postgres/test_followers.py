@@ -57,6 +57,7 @@ def test_a_follower_that_read_by_id_without_the_bound_would_miss_entries(
         assert faults_of_followers(address, 10, until_caught=True).total > 0
 
 
+@pytest.mark.slow
 def test_a_transaction_that_took_a_turn_after_its_first_write_would_break_the_order(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
