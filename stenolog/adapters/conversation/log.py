@@ -355,7 +355,7 @@ class Conversation(ReadableConversation):
         entry = Entry(self.stream.name, record.position, record.id, at, record.digest.hex(), event)
         if (blobs := self._recorder.blobs).pinned:
             blobs.release(record.payload)
-        self.stream.written.append(entry)
+        self.stream.written.append(record)
         return entry
 
 

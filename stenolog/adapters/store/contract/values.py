@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, overload
 
 from eventsourcing.persistence import StoredEvent
 
-from stenolog.domain.entry import GENESIS, Entry, Record
+from stenolog.domain.entry import GENESIS, Record
 from stenolog.domain.erasure import ERASED, SWITCH
 
 InTransaction: TypeAlias = Callable[[Any, int], object]
@@ -54,7 +54,7 @@ class Stream:
         self.head: Head | None = None
         # Once true it stays true, since a conversation never becomes a fork.
         self.alone = False
-        self.written: deque[Entry] = deque(maxlen=WRITTEN)
+        self.written: deque[Record] = deque(maxlen=WRITTEN)
 
     def forget(self) -> None:
         """Have the head and the entries read again."""

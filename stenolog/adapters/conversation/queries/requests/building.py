@@ -20,7 +20,7 @@ from stenolog.adapters.store.reading import reader
 from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.adapters.store.reading.reader import SOME, peek
 from stenolog.adapters.store.sidecar.checkpoints import Checkpoints
-from stenolog.domain.entry import Entry
+from stenolog.domain.entry import Entry, to_entry
 from stenolog.domain.erasure import DAMAGED
 from stenolog.domain.errors import PositionNotFoundError, StenologError
 from stenolog.domain.events import Damaged
@@ -195,7 +195,9 @@ def _goes_on(conversation: StreamHandle, held: CachedWindow) -> bool:
 
 def _appended(conversation: StreamHandle, here: int) -> list[Entry]:
     """Return the entries right after a position that this process has appended."""
-    own = [entry for entry in conversation.stream.written.copy() if entry.position > here]
+    # Decoded anew: the caller may have changed the event that it appended.
+    written = conversation.stream.written.copy()
+    own = [to_entry(conversation.name, record) for record in written if record.position > here]
     return own if [*map(POSITION, own)] == [*range(here + 1, here + len(own) + 1)] else []
 
 
