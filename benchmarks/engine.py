@@ -15,6 +15,7 @@ from benchmarks._ratio import Row, compared
 from benchmarks.read import conversation
 from stenolog import Agent, Conversation, ModeSwitch, Team, TextPart, ToolCall, UserMessage
 from stenolog.adapters.conversation import log as logs
+from stenolog.adapters.conversation.log import extend
 from stenolog.adapters.conversation.queries.folds import Json
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.contract.values import Claim
@@ -136,12 +137,12 @@ def by_hand(loop: asyncio.Runner, talk: Conversation, steps: int) -> Callable[[]
         event = AssistantMessage(
             agent="coder", parts=answer.parts, cause=position, model=model.name, receipt=request.receipt
         )
-        (entry,) = talk.extend([event], expected=position, fence=fence)
+        (entry,) = extend(talk, [event], position, fence)
         for call in event.tool_calls:
             fence = claim(f"tool {entry.position}/0", entry.position, entry.id)
             outcome = await count.run(ToolContext("count", call.arguments, entry.id, "coder", talk.name))
             result = ToolResult(call_id=call.id, name="count", text=str(outcome.content[0]))
-            (entry,) = talk.extend([result], expected=entry.position, fence=fence)
+            (entry,) = extend(talk, [result], entry.position, fence)
         return entry.position
 
     async def run() -> None:
