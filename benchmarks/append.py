@@ -23,8 +23,8 @@ MESSAGE = UserMessage(text="Which test fails, and since which commit? " * 7)
 
 
 def run() -> Iterable[Row]:
-    yield row("full", 1.25, rounds=1500)
-    yield row("normal", 1.6, rounds=8000)
+    yield row("full", 1.2, rounds=1500)
+    yield row("normal", 1.5, rounds=8000)
 
 
 def row(synchronous: Synchronous, limit: float, rounds: int) -> Row:
