@@ -86,7 +86,7 @@ class AsyncLog:
 
     @property
     def sync(self) -> Log:
-        """The log underneath, for what needs no event loop."""
+        """The log underneath."""
         assert self._log is not None, "open it first: `async with stenolog.open_async(path) as log`"
         return self._log
 
@@ -116,18 +116,17 @@ class AsyncLog:
         return AsyncConversation(self, name)
 
     async def names(self, **which: Any) -> list[str]:
-        """Return the names of the conversations, oldest first; `which` as for `Log.names`."""
+        """Return the names; `which` as for `Log.names`."""
         return await self.run(self.sync.names, **which)
 
     async def count(self, **which: Any) -> int:
         return await self.run(self.sync.count, **which)
 
     async def search(self, query: str, **wanted: Any) -> list[Hit]:
-        """Return the entries that say these words; `wanted` as for `Log.search`."""
+        """Return the hits; `wanted` as for `Log.search`."""
         return await self.run(self.sync.search, query, **wanted)
 
     async def exists(self, name: str) -> bool:
-        """Return whether there is a conversation of that name."""
         return await self.run(self.sync.__contains__, name)
 
     async def put_blob(self, content: bytes) -> str:
@@ -135,14 +134,13 @@ class AsyncLog:
         return await self.run(self.sync.blobs.put, content)
 
     async def blob(self, sha: str) -> bytes:
-        """Return the bytes of that sha256. Raises `BlobNotFoundError`."""
         return await self.run(self.sync.blobs.__getitem__, sha)
 
     async def backup(self, path: str | os.PathLike[str]) -> None:
         await self.run(self.sync.backup, path)
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Make any call of the log, in one of its threads. Raises `StoreError` if it was closed."""
+        """Make any call of the log in its threads. Raises `StoreError` if it was closed."""
         if self._closed and self._log is not None:
             raise StoreError(f"{self._log.path}: the log was closed")
         return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: call(*args, **kwargs))
@@ -150,14 +148,13 @@ class AsyncLog:
     async def _write(
         self, items: Sequence[PendingEntry], stream: Stream, expected: int | None
     ) -> list[Record]:
-        """Have the writing thread append, together with other waiting appends."""
         loop = asyncio.get_running_loop()
         if self._landing is None or self._landing.loop is not loop:
             self._landing = LoopBridge(loop)
         return await self._landing.write(self.sync.recorder, items, stream, expected)
 
     async def _each(self, entries: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
-        """Yield the items of a log's iterator, fetched in batches."""
+        """Yield an iterator's items, fetched in batches."""
         iterator = await self.run(entries)
         while batch := await self.run(lambda: list(islice(iterator, BATCH))):
             for entry in batch:

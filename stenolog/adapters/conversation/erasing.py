@@ -101,7 +101,7 @@ def _user() -> str:
 def _write(
     conversation: StreamHandle, key: int, positions: Sequence[int], reason: str, by: str
 ) -> dict[str, int]:
-    """Erase the entries, append records and repairs in one transaction; return the records' positions."""
+    """Erase, append records and repairs in one transaction; return the records' positions."""
     log = conversation.log
     found = log.recorder.erasure.conversations_with(conversation.stream, positions[0])
     now = log.edge.clock()
@@ -124,11 +124,11 @@ def _write(
 
 
 def _repairs(conversation: StreamHandle, positions: Sequence[int]) -> tuple[int, list[Event]]:
-    """Return the conversation's last position, and the events that keep agents from acting on the gap.
+    """Return the last position, and events that keep agents from acting on the gap.
 
-    A cancellation for each lane that the erasure would ask: without an answer its question would be asked
-    again. An empty summary for each erased one: without it, what that covers would be sent again. Raises
-    `ConversationExistsError` while a call of one of the entries has no result.
+    A cancellation for each lane whose question would otherwise be asked again. An empty summary for each
+    erased one, whose text would otherwise be sent again. Raises `ConversationExistsError` while a call of one
+    of the entries has no result.
     """
     before: State = INITIAL
     after: State = INITIAL
@@ -176,10 +176,9 @@ def delete(conversation: StreamHandle) -> None:
 
 
 def _blobs_with(conversation: StreamHandle, positions: Sequence[int]) -> set[str]:
-    """Return blobs in receipts of the conversation and its forks with words of these entries.
+    """Return blobs in receipts, forks' too, with words of these entries.
 
-    A blob has what a receipt cannot reference: a program's own text, or a whole request's bytes. Without it
-    the request cannot be proved.
+    Such a blob has a program's own text, or a whole request's bytes. Without it the request cannot be proved.
     """
     log = conversation.log
     entries = (each for at in positions for each in conversation.entries(at - 1, at))

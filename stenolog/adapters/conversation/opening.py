@@ -45,7 +45,6 @@ def open_application(
 
 
 def _in_postgres() -> type[LogApplication]:
-    """Return the class of applications in PostgreSQL. Raises `MissingExtraError`."""
     # Late: an SQLite log needs no driver of PostgreSQL.
     try:
         from stenolog.adapters.store.postgres.application import PostgresLogApplication

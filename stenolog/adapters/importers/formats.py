@@ -120,7 +120,6 @@ class ImporterRegistry(ProgramRegistry[Importer]):
         return importer
 
     def title(self, name: str) -> str:
-        """Return the title of a format."""
         return self._formats[name].title if name in self._formats else self[name].title
 
     def signatures(self, name: str) -> tuple[Signature, ...] | None:
@@ -128,7 +127,6 @@ class ImporterRegistry(ProgramRegistry[Importer]):
         return self._formats[name].signatures if name in self._formats else None
 
     def suffixes(self) -> tuple[str, ...]:
-        """Return the suffixes, in lower case, that formats look for in a folder."""
         formats = (self._formats[name] for name in self if name in self._formats)
         return tuple(suffix.lower() for format in formats for suffix in format.suffixes)
 

@@ -151,8 +151,6 @@ class _Done(NamedTuple):
 
 
 class _Importing:
-    """One call of the importers: its arguments, and pending writes."""
-
     def __init__(
         self,
         log: Log,
@@ -180,7 +178,6 @@ class _Importing:
         self._waiting: deque[_Done] = deque()
 
     def all(self, paths: Iterable[Path], *, refuse: bool) -> Iterator[Report | Refused]:
-        """Yield each path's outcome in order, once all that was read is written."""
         try:
             for path in paths:
                 what, file = self._one(path, refuse)
@@ -199,7 +196,6 @@ class _Importing:
         yield from self._durable()
 
     def from_stream(self, stream: BinaryIO) -> Report:
-        """Import a stream without a path; return the report once all is written."""
         sha = file_digest(cast("BufferedReader", stream), "sha256").hexdigest()
         stream.seek(0)
         with times_in(self._zone):
@@ -234,7 +230,7 @@ class _Importing:
         return (folder, None) if folder else self._file(path)
 
     def _was_refused(self, path: Path, error: Exception) -> bool:
-        """Return whether the unchanged file was refused for the same reason before."""
+        """Return whether the file was refused before, unchanged, for the same reason."""
         if self._may_be_known and not isinstance(error, OSError):
             with suppress(OSError, UnknownFormatError), regular_file(path, BUFFER) as stream:
                 file = known_files.file(path, self._name, stream)
@@ -254,7 +250,6 @@ class _Importing:
             return report, file if len(self._noted) == noted and not report.team else None
 
     def _read(self, path: Path, stream: BinaryIO, place: str = "") -> Report:
-        """Read a file; own names are unique within `place`, by default the path."""
         with decompressed(stream) as content:
             report = self._read_plain(path, content, place or str(path.absolute()))
         for found in report.conversations:
@@ -321,7 +316,7 @@ class _Importing:
         naming: Naming,
         progress: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Convert conversations as they are read; `progress` is how far their file is read."""
+        """Convert conversations as they are read; `progress` as of their file."""
         ahead = list(islice(conversations, 2))
         naming.is_alone = len(ahead) < 2
         for source in chain(ahead, conversations):
@@ -345,7 +340,6 @@ class _Importing:
         return Naming(self.log, stem, self._name, file=place, is_session=is_session, again=self._again)
 
     def _keep(self, stream: BinaryIO, file: Path, found: Imported) -> None:
-        """Keep the file with one of its conversations, if requested."""
         if self._keep_raw and not found.failed:
             self.batch.flush()
             if found.name in self.log:

@@ -1,7 +1,7 @@
 """Claims on effects, durable before an effect begins.
 
-Claims and drafts are not truth. A claim is deleted in the transaction that logs its effect's result. One with
-a dead owner means that the effect's outcome is unknown.
+They are not truth. A claim is deleted in the transaction that logs its effect's result; a dead owner's means
+that the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .reading.handle import LogHandle
 
 
 class Claims:
-    """Claims on a conversation's effects; see `ClaimStore` and `DraftStore` for its methods."""
+    """A conversation's claims; see `ClaimStore` and `DraftStore` for the methods."""
 
     def __init__(self, recorder: LogRecorder, stream: Stream) -> None:
         self._recorder = recorder
@@ -34,7 +34,7 @@ class Claims:
         return self._recorder.claims.take(self._stream, wanted, expected)
 
     def all(self) -> list[Claim]:
-        """Return every claim on the conversation's effects, the oldest first."""
+        """Return all claims, the oldest first."""
         return [] if self._stream.key is None else self._recorder.claims.of(self._stream)
 
     def take_over(self, claim: Claim, owner: str) -> Claim | None:
@@ -46,15 +46,12 @@ class Claims:
         self._recorder.claims.release(claim)
 
     def draft(self, said: Iterable[tuple[int, bytes]]) -> None:
-        """Store newly streamed pieces of several claims, by fence, as JSON.
-
-        Nothing is stored for a claim that is gone.
-        """
+        """Store newly streamed pieces by fence, as JSON, unless the claim is gone."""
         if rows := list(said):
             self._recorder.drafts.add(rows)
 
     def drafted(self, claim: Claim) -> list[bytes]:
-        """Return the streamed pieces saved for a claim, in order."""
+        """Return a claim's streamed pieces, in order."""
         return self._recorder.drafts.of(claim.fence)
 
 
@@ -88,7 +85,7 @@ def open_claims(log: LogHandle, conversation: str | None = None) -> list[OpenCla
 
 
 def take_over(log: LogHandle, conversation: str, owner: str | int | None = None) -> list[OpenClaim]:
-    """Take a conversation's claims from their owners; see `Log.take_claims`."""
+    """Take over claims as `Log.take_claims`."""
     _check_conversation(log, conversation)
     store = Claims(log.recorder, log.stream(conversation))
     before = [(claim, _open_claim(log, conversation, claim)) for claim in store.all()]

@@ -118,7 +118,7 @@ def folds_at(
 def open_folds(
     conversation: StreamHandle, folds: Sequence[PersistentFold[Any]], at: int | None = None
 ) -> list[FoldCursor[Any]]:
-    """Fold entries up to `at`; return cursors that can advance from there."""
+    """Fold entries up to `at`; return cursors that can advance."""
     digests: Digests = {}
     foldings = [FoldCursor(conversation, kept, at, digests) for kept in folds]
     after = min(each.position for each in foldings)
@@ -135,7 +135,6 @@ def open_folds(
 def _read(
     conversation: StreamHandle, folds: Sequence[PersistentFold[Any]], after: int, at: int | None
 ) -> Iterator[Entry | Head]:
-    """Yield the entries that any fold needs, and the positions between."""
     if all(kept.fold.kinds for kept in folds):
         kinds = {kind for kept in folds for kind in kept.fold.kinds}
         return reader_module.of_kinds(conversation.log.recorder, conversation.stream, kinds, after, at)
@@ -167,7 +166,7 @@ class FoldCursor(Generic[S]):
         self._changed = False
 
     def add(self, read: Entry | Head) -> None:
-        """Read the next entry, or note that others were skipped; no entry is read twice."""
+        """Read the next entry, or note skipped ones."""
         if read.position <= self.position:
             return
         self.position = read.position
@@ -183,7 +182,7 @@ class FoldCursor(Generic[S]):
             self._keep(read)
 
     def finish(self, read: Entry | Head, *, at_head: bool) -> None:
-        """Write remaining states; at the head also the last position, if far enough."""
+        """Write remaining states, at the head also the last position's if far enough."""
         if at_head and self.position - self._begun >= WORTH_KEEPING and self.position > self._kept_at:
             self._keep(read)
         self._write()

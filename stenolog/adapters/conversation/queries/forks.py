@@ -1,4 +1,4 @@
-"""Forks: a stream of its own from a position on; nothing is copied."""
+"""Forks: a stream of its own from a position on."""
 
 from __future__ import annotations
 

@@ -276,7 +276,6 @@ def write_workspace_file(root: Path, path: str, content: bytes, earlier: Contain
 
 @contextmanager
 def _opened(root: Path, folders: list[str]) -> Iterator[int]:
-    """Open the last folder as a descriptor, creating each within the previous one."""
     root.mkdir(0o700, parents=True, exist_ok=True)
     here = os.open(root, os.O_RDONLY)
     try:

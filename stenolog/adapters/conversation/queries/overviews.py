@@ -42,7 +42,6 @@ class ListedConversation(NamedTuple):
 
     @property
     def models(self) -> list[str]:
-        """The answering models, busiest first, else those on cards."""
         models = self.overview.models
         if models:
             return sorted(models, key=lambda model: (-models[model], model))

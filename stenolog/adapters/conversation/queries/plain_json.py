@@ -24,7 +24,7 @@ KINDS: Mapping[str, type[Known]] = {cls.kind: cls for cls in REGISTRY.events.val
 
 
 def plain(value: object) -> Any:
-    """Return any value of the library as JSON: named tuples as objects, times as ISO in UTC."""
+    """Return a value of the library as JSON: named tuples as objects, times as ISO in UTC."""
     match value:
         case Entry():
             return entry_data(value)

@@ -74,7 +74,7 @@ def _may_read(conversation: StreamHandle, output: Output, address: str) -> bool:
 
 
 def read_output(conversation: StreamHandle, call: ToolCall, address: str) -> ToolResult:
-    """Return the result of a `read_output` call, ready to append; failures are reported to the agent.
+    """Return a `read_output` call's result, ready to append; failures are for the agent.
 
     `address` is the calling lane, `agent` or `agent/task`.
     """

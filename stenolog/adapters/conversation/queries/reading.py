@@ -52,7 +52,6 @@ class ReadableConversation(StreamHandle):
         return self.position
 
     def _repr_html_(self) -> str:
-        """Return the first and last entries as a table, for a notebook."""
         from stenolog.projections.html_table import table  # late: few programs show one
 
         def cells(entry: Entry) -> tuple[object, ...]:

@@ -79,8 +79,8 @@ def _next(source: Source, connection: IndexConnection) -> int:
 def _checked(source: Source, connection: IndexConnection) -> IndexMark:
     """Return the mark if it belongs to this log.
 
-    The entry last indexed must exist with its digest, and none before it may have been deleted since, or
-    restored from a backup.
+    The last indexed entry must exist with its digest, and no earlier one be deleted since, or restored from a
+    backup.
     """
     mark = search_index.index_position(connection)
     end = newest(source, mark.end.id)
@@ -108,7 +108,7 @@ def worded(source: Source, rows: Iterable[CommittedRow]) -> tuple[list[tuple[int
 
 
 def decoded(topic: str, payload: bytes | None) -> Event | None:
-    """Return the event; None if erased or damaged, which `check log` reports."""
+    """Return the event; None if erased, or damaged."""
     if payload is None:
         return None
     try:

@@ -145,7 +145,7 @@ def snippets(query: str, said: Iterable[tuple[int, str]]) -> dict[int, Snippet]:
 
 
 def _of_long(text: str, match: str, any_word: str) -> Snippet:
-    """Return the snippet of the first matching window, else of the first with one of the words.
+    """Return the first matching window's snippet, else the first with one of the words.
 
     A cut window has an ellipsis, even if the snippet ends with it.
     """

@@ -1,4 +1,4 @@
-"""Check of a conversation: digests, links, payloads and checkpoints, recomputed from the start."""
+"""Check of a conversation, recomputed from the start."""
 
 from __future__ import annotations
 
@@ -47,10 +47,7 @@ class Reached(NamedTuple):
 
 
 class Forks:
-    """Results at fork positions, for the check of each fork.
-
-    Without it a chain of forks would be folded again for each of them.
-    """
+    """Results at fork positions; without them a chain of forks would be folded again for each."""
 
     def __init__(self, held: Iterable[ConversationRow]) -> None:
         self._wanted = Counter(Place(one.parent, one.fork) for one in held if one.parent is not None)
@@ -240,7 +237,6 @@ class Check:
                 self._check_checkpoints(kept, kepts, states, window.snapshot, entry.position)
 
     def _check_link(self, entry: Entry) -> None:
-        """Check that a fork's first event names its row's position."""
         link = entry.event.parent if isinstance(entry.event, ModeSwitch) else None
         stands = getattr(link, "position", None)
         if stands != self.held.fork:
@@ -249,7 +245,7 @@ class Check:
     def _check_checkpoints(
         self, kept: PersistentFold[Any], kepts: Kepts, states: list[bytes], folded: Any, position: int
     ) -> None:
-        """Compare a checkpoint with the fold from zero; report the first that differs."""
+        """Compare checkpoints with the fold from zero; report the first that differs."""
         true = kept.dump(folded)
         for state in states:
             different = None if state == true else first_difference(json.loads(true), json.loads(state))

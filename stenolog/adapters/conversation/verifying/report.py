@@ -37,7 +37,7 @@ class Problem(NamedTuple):
 
 
 class Anomaly(NamedTuple):
-    """An entry out of order: the log is intact, its content odd."""
+    """An entry out of order in an intact log."""
 
     conversation: str
     position: int

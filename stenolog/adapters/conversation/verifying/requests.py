@@ -136,7 +136,6 @@ def _of_share(log: Log, share: Chunk, whole: bool, counters: Mapping[str, Counte
 
 
 def _readable(conversation: Conversation) -> Iterator[Entry]:
-    """Yield the readable entries, until even their places are lost."""
     with suppress(StoredDataError):
         for record in conversation.records():
             with suppress(StoredDataError, ValueError, TypeError, OverflowError):

@@ -111,7 +111,6 @@ def salvage(path: str | os.PathLike[str], output: str | os.PathLike[str]) -> Sal
 
 
 def _filled(part: Path, found: FoundRows) -> tuple[tuple[SalvagedConversation, ...], tuple[Problem, ...]]:
-    """Fill a new file; return its conversations, and `verify`'s report."""
     try:
         with open_log(part) as log:
             log.blobs.put_all(found.blobs.values())
@@ -122,8 +121,6 @@ def _filled(part: Path, found: FoundRows) -> tuple[tuple[SalvagedConversation, .
 
 
 class _Writer:
-    """Writes the conversations into a new log, parents before their forks."""
-
     def __init__(self, log: Log, found: FoundRows) -> None:
         self.log = log
         self.found = found
@@ -133,7 +130,6 @@ class _Writer:
         self._first_lost: dict[int, int] = {}
 
     def write(self) -> Iterator[SalvagedConversation]:
-        """Write them all, and yield the outcome of each."""
         listed = dict(self.found.conversations)
         for key in self.found.orphans():
             name = f"conversation {key} without its name"
@@ -205,7 +201,7 @@ class _Writer:
 
 
 def _sealed(log: Log, walked: Walked, previous: bytes, link: ConversationRef | None) -> Iterator[Record]:
-    """Yield the entries with digests after `previous`, and a mark for each lost one.
+    """Yield entries with digests after `previous`, and a mark for each lost one.
 
     A fork whose first event is lost gets another, with the `link` to its parent.
     """

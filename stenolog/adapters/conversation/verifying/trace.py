@@ -1,7 +1,6 @@
 """Trace of a value: every entry, blob, request, agent, provider, answer and table it reached.
 
-It is found as written, and as JSON escapes it. In other encodings (base64, a summary in other words) it is
-not found.
+It is found as written, and as JSON escapes it, not in other encodings or words.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Trace(NamedTuple):
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """The agents whose models were sent the value."""
+        """Agents whose models were sent the value."""
         return _distinct(one.agent for one in self.reached if one.what == "request")
 
     @property
@@ -81,8 +80,6 @@ def trace_value(log: Log, text: str) -> Trace:
 
 
 class _Value:
-    """A text in every form that it may be written in."""
-
     def __init__(self, text: str) -> None:
         forms = {text}
         for _ in range(ESCAPED):
@@ -194,7 +191,6 @@ def _beside(log: Log, value: _Value) -> Iterator[Reached]:
 
 
 def _rows_with(log: Log, texts: Iterable[str]) -> list[tuple[str, str, int]]:
-    """Return the rows with one of the texts: table, conversation and position."""
     found: set[tuple[str, str, int]] = set()
     # Only a log in an SQLite file has tables beside it.
     if not isinstance(log.recorder, SqliteLogRecorder):

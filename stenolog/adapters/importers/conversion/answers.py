@@ -79,7 +79,7 @@ class LeftCalls:
         self._passed_over |= dict.fromkeys(agent for agent in self._responses if not to or agent in to)
 
     def cancelled(self, agent: str) -> None:
-        """Note that a lane was cancelled, which waits for no result."""
+        """Note a cancelled lane, which waits for no result."""
         self._responses.pop(agent, None)
         self._passed_over.pop(agent, None)
 
@@ -88,7 +88,7 @@ class LeftCalls:
         return list(self._passed_over)
 
     def entries_of(self, agent: str) -> list[str]:
-        """Return the last response's entries, once, if a person went on without it."""
+        """Return the last response's entries, once, if a person went on."""
         return self._responses[agent] if self._passed_over.pop(agent, 0) is None else []
 
     def result(self, call_id: str, call: CallRef, name: str) -> ToolResult:

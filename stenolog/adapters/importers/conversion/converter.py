@@ -1,4 +1,4 @@
-"""Interface of importers: a file's conversations, each with name, records and converter."""
+"""Interface of importers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Writer of an import's events, which computes positions without touching the log.
 
-A converter reads a file from its start each time. Logged entries are recognised by entry id, or by records in
-`source.lines`: they keep their position and are not written again. So a file that has grown appends only what
-is new.
+A converter reads a file from its start each time. Logged entries, recognised by entry id or by records in
+`source.lines`, keep their position and are not written again. So a grown file appends only what is new.
 """
 
 from __future__ import annotations
@@ -76,12 +75,12 @@ class EventWriter:
 
     @property
     def here(self) -> int:
-        """The last entry's position. Reading it closes the open answer."""
+        """The last position; reading it closes the open answer."""
         self.close()
         return self._here
 
     def position_of(self, id: str) -> int:
-        """Return the position of the event with that id: the next, unless logged."""
+        """Return the position of that event: the next, unless logged."""
         self.close()
         return self.log.positions.get(id, self._next)
 
@@ -148,7 +147,7 @@ class EventWriter:
         self._steps.append(Branch(self._next - 1))
 
     def starts_message(self, line: str, agent: str, source_id: str) -> bool:
-        """Return whether a record begins a message, rather than continuing one."""
+        """Return whether a record begins a message."""
         if (held := self.log.answers.get(line)) is not None:
             return held.first == line
         return self.answer is None or not self.answer.is_of(agent, source_id)
@@ -211,7 +210,7 @@ class EventWriter:
                     self._steps[nth] = step._replace(draft=counted)
 
     def answered(self, call_id: str) -> CallRef | None:
-        """Return the latest open call of that id and close it; None if there is none."""
+        """Return and close that id's latest open call."""
         call = self.closed(call_id)
         return call.ref if call else None
 
@@ -222,7 +221,7 @@ class EventWriter:
         return calls.pop() if calls else None
 
     def call_before(self, name: str = "") -> str:
-        """Return the id of the call that a result without one answers; empty if none.
+        """Return the id of the call that a result without one answers, or "".
 
         The latest answer's next open call, if possible of that tool; else the call in its words.
         """
@@ -243,12 +242,12 @@ class EventWriter:
         return min(open, default=(0, 0, ""))[2]
 
     def find_call(self, call_id: str) -> PlacedCall | None:
-        """Return the place of that id's latest call, open or not; None if there is none."""
+        """Return that id's latest call, open or not."""
         self.close()
         return self._made.get(call_id)
 
     def result_of(self, call_id: str) -> int | None:
-        """Return the position of that id's latest result; None if there is none."""
+        """Return that id's latest result's position."""
         self.close()
         return self._resulted.get(call_id)
 
@@ -264,7 +263,7 @@ class EventWriter:
         return sorted({p for c in open for p in (c.position, *self._results.get(c.ref.entry, ()))})
 
     def unanswered(self, name: str) -> str:
-        """Return the id of that tool's latest open call; empty if none."""
+        """Return that tool's latest open call's id, or ""."""
         self.close()
         found = [(c.position, id) for id, calls in self._calls.items() for c in calls if c.name == name]
         return max(found, default=(0, ""))[1]
@@ -281,11 +280,11 @@ class EventWriter:
         return tuple(position_ranges((p for p in self._seen if p >= start and p not in out), self._silent))
 
     def ranges(self, positions: Iterable[int]) -> tuple[PositionRange, ...]:
-        """Return the positions as ranges; settings between them do not break one."""
+        """Return positions as ranges, across settings."""
         return tuple(position_ranges(positions, self._silent))
 
     def finish(self) -> list[Step]:
-        """Return results for calls that a person went on after, at the end of the file."""
+        """Return results for calls that a person went on after."""
         self.close()
         for agent in self._left.agents():
             self._close_calls(agent, self._time)

@@ -48,7 +48,6 @@ class PartTable(Generic[P]):
         model: str = "",
         key: str = "",
     ) -> list[P | ProviderPart]:
-        """Return a content's parts; a call without an id gets one from key and number."""
         kept: json_fields.Blobs = {} if blobs is None else blobs
         found: list[P | ProviderPart] = []
         for nth, block in enumerate(blocks_in(content)):
@@ -82,7 +81,7 @@ def text_maker(field: str = "text") -> Maker[TextPart]:
 
 
 def reasoning_maker(**fields: str) -> Maker[ReasoningPart]:
-    """Return a maker of reasoning from its fields to a block's; the first must be a text."""
+    """Return the maker of reasoning from its fields to a block's; the first must be a text."""
     first = next(iter(fields.values()))
 
     def make(block: JsonObject, context: BlockContext) -> ReasoningPart | None:

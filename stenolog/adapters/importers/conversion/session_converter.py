@@ -105,7 +105,7 @@ class SessionConverter(RecordConverter):
         return self.put(event, id, blobs)
 
     def write_answer(self, id: str, answer: Answer, message: str = "") -> None:
-        """Write an answer's record; successive ones with one `source_id` are one entry."""
+        """Write an answer's record; successive ones of one `source_id` are one entry."""
         self.add_part(id, answer)
         self.note(message or id, self.writer.here)
 
@@ -222,13 +222,13 @@ class SessionConverter(RecordConverter):
         self.in_context.setdefault(id)
 
     def hide(self, ids: Collection[str]) -> None:
-        """Take out of context messages that the user went back before; they stay as a fork."""
+        """Hide messages that the user went back before; they stay as a fork."""
         hidden = [position for id in self.in_context if id in ids for position in self.positions[id]]
         self.in_context = {id: None for id in self.in_context if id not in ids}
         self.hide_positions(hidden)
 
     def hide_positions(self, positions: Collection[int]) -> None:
-        """Take entries out of context; they stay as a fork."""
+        """Hide entries; they stay as a fork."""
         if positions:
             self.writer.close()
             self._take_out(positions)

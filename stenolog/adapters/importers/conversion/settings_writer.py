@@ -37,7 +37,6 @@ class SettingsWriter:
 
     @property
     def is_begun(self) -> bool:
-        """True if the conversation has its opening."""
         return "mode" in self._written
 
     @property
@@ -59,7 +58,7 @@ class SettingsWriter:
         return {name: getattr(self, name) for name in names}
 
     def card(self, agent: str, **changes: Any) -> None:
-        """Change an agent's card; its first card adds the agent."""
+        """Change an agent's card; the first adds the agent."""
         old = self.cards.get(agent)
         if old is not None and all(getattr(old, name) == value for name, value in changes.items()):
             return

@@ -126,7 +126,7 @@ def read_existing(entries: Iterable[Entry]) -> ExistingLog:
 
 
 def positions_in(ranges: Iterable[PositionRange]) -> set[int]:
-    """Return all positions of the ranges."""
+    """Return all positions."""
     return {position for each in ranges for position in range(each.first, each.last + 1)}
 
 
@@ -145,7 +145,7 @@ def position_ranges(positions: Iterable[int], silent: set[int]) -> Iterator[Posi
 
 
 def merged(found: Iterable[PositionRange]) -> tuple[PositionRange, ...]:
-    """Return the spans in order, those that touch as one."""
+    """Return the spans in order, touching ones as one."""
     made: list[PositionRange] = []
     for span in sorted(found, key=lambda span: span.first):
         if made and span.first <= made[-1].last + 1:
@@ -163,7 +163,6 @@ def combined(usage: Usage, other: Usage, combine: Callable[[int, int], int]) -> 
 
 
 def _note_start(found: ExistingLog, call: ToolCall) -> None:
-    """Note a call's brief for a sub-agent, and the agent's type."""
     given = object_in(call.arguments) if '"prompt"' in call.arguments else {}
     if prompt := as_str(given.get("prompt")):
         found.prompts[prompt] = call.id
@@ -172,7 +171,6 @@ def _note_start(found: ExistingLog, call: ToolCall) -> None:
 
 
 def _agent_of(result: ToolResult) -> str:
-    """Return the id of the sub-agent that a call ran, as the program's importer keeps it."""
     found = (as_str(as_dict(facts).get("agent")) for name, facts in result.meta.items() if name in PROGRAMS)
     return next(found, "")
 

@@ -155,7 +155,7 @@ def _has_beside(path: Path, suffixes: Iterable[str]) -> bool:
 
 
 def _of_list(stream: BinaryIO) -> str:
-    """Return the format of one list, or of one on each line, as relays send."""
+    """Return the format of one list, or of one on each line."""
     try:
         return _of_document(JsonLinesReader().document(stream))
     except UnknownFormatError:

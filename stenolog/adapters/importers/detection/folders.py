@@ -62,7 +62,7 @@ def folder_of(path: Path) -> tuple[Path, Importer | None]:
 
 
 def _folder_formats(path: Path | None = None) -> Iterator[tuple[Importer, FolderFormat]]:
-    """Yield importers of folder formats, or those whose signature a path shows."""
+    """Yield importers of folder formats whose signature a path shows, or without any."""
     is_folder = path is not None and path.is_dir()
     for name, _, signatures in IMPORTERS.in_order("folder"):
         for each in signatures or ():
@@ -76,7 +76,7 @@ def _folder_formats(path: Path | None = None) -> Iterator[tuple[Importer, Folder
 
 
 def _has(folder: Path, patterns: Iterable[str]) -> bool:
-    """Return whether a folder has a file of one of the patterns.
+    """Return whether a folder has such a file.
 
     Names are looked up directly: a folder that cannot be entered raises, and is refused when read.
     """

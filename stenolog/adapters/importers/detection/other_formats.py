@@ -1,4 +1,4 @@
-"""Formats without an importer, by their records' keys: a file is refused by its name."""
+"""Formats without an importer, recognised by keys to be refused by name."""
 
 from __future__ import annotations
 

@@ -261,7 +261,7 @@ def sqlite_database(stream: BinaryIO, *tables: str) -> Iterator[ForeignDatabase]
 
 
 def dict_row(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> dict[str, Any]:
-    """Return a row by column names: a row factory."""
+    """Return a row by column names."""
     return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
 
 
@@ -348,7 +348,6 @@ def _size_of(stream: BinaryIO) -> int:
 
 
 def _connect(stream: BinaryIO) -> ForeignDatabase:
-    """Connect to a stream's file, including its write-ahead log, or to a copy of its bytes."""
     name = getattr(stream, "name", None)
     has_name = isinstance(name, str)
     if has_name:

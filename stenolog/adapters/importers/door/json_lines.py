@@ -65,7 +65,7 @@ class ValuePlace(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """An unreadable line and the reason; `unit` may name something other than a line."""
+    """An unreadable line and the reason; `unit` if it is no line."""
 
     line: int
     reason: str
@@ -273,7 +273,7 @@ class JsonLinesReader:
 
 
 def csv_rows(stream: BinaryIO, delimiter: str = ",") -> Iterator[Record]:
-    """Yield CSV rows named by the first row; empty fields are left out.
+    """Yield CSV rows named by the first; empty fields are left out.
 
     Raises `UnknownFormatError` for other files.
     """
@@ -291,10 +291,7 @@ def csv_rows(stream: BinaryIO, delimiter: str = ",") -> Iterator[Record]:
 
 
 class StreamedRecords:
-    """A file's records, read again for each iteration: not all are in memory.
-
-    Faults are those of the last iteration.
-    """
+    """A file's records, read again for each iteration; faults are the last one's."""
 
     def __init__(self, stream: BinaryIO, reading: JsonLinesReader) -> None:
         self._stream = stream
@@ -331,7 +328,6 @@ def physical_lines(stream: BinaryIO, longest: int) -> Iterator[tuple[int, bytes 
 
 
 def _has_too_many(raw: bytes) -> bool:
-    """Return whether JSON may have too many values, by commas and brackets."""
     return sum(map(raw.count, (b",", b"[", b"{"))) > MOST_VALUES
 
 
@@ -343,10 +339,7 @@ def _pass_over(stream: BinaryIO) -> bool:
 
 
 def _sound(raw: bytes) -> Json:
-    """Return a sound document's value. Raises `ValueError`.
-
-    Parsed as bytes, since text may take four times the memory.
-    """
+    """Return a document's value, parsed as bytes: text takes more memory. Raises `ValueError`."""
     value = from_json(raw, allow_inf_nan=False)
     level = [value]
     for _ in range(DEEPEST + 1):
@@ -368,10 +361,7 @@ def _why(error: ValueError | RecursionError) -> str:
 
 
 def _too_deep(text: str) -> bool:
-    """Return whether brackets outside of strings are nested too deep.
-
-    Counted only if there are many.
-    """
+    """Return whether brackets outside of strings, if many, are nested too deep."""
     if text.count("[") + text.count("{") <= DEEPEST:
         return False
     depth = deepest = 0

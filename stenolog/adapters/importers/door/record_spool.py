@@ -22,8 +22,8 @@ class _Place(NamedTuple):
 class RecordSpool:
     """A file's records by conversation name, in order.
 
-    For formats that `LineFormat` does not fit: without session names, or whose lines are not JSON. Memory
-    holds three numbers per record; many records are on disk.
+    For formats that `LineFormat` does not fit: without session names, or not of JSON lines. Memory has three
+    numbers per record.
     """
 
     def __init__(self) -> None:
@@ -32,13 +32,12 @@ class RecordSpool:
         self._places: dict[str, list[_Place]] = {}
 
     def add(self, name: str, record: Record) -> None:
-        """Add a record to the conversation of that name."""
+        """Add a record to a conversation."""
         start = self._file.seek(0, 2)
         size = self._file.write(json.dumps(record.value, separators=(",", ":")).encode())
         self._places.setdefault(name, []).append(_Place(record.line, start, size))
 
     def __iter__(self) -> Iterator[str]:
-        """Yield conversation names in the order of their first records."""
         return iter(self._places)
 
     def records(self, name: str) -> Iterable[Record]:
@@ -52,8 +51,6 @@ class RecordSpool:
 
 
 class _Records:
-    """The records at some places of a spool."""
-
     def __init__(self, spool: RecordSpool, places: list[_Place]) -> None:
         self._spool = spool
         self._places = places

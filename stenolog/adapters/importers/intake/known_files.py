@@ -1,8 +1,7 @@
 """Files of earlier imports: unchanged ones are skipped; originals can be kept as blobs.
 
-The memory is beside the log, with the checkpoints, and may be deleted at any time.
-
-A grown file adds only its new part; all parts' blobs, in order, are the file.
+The memory, with the checkpoints beside the log, may be deleted at any time. A grown file's parts, in order,
+are the file.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def file(path: Path, name: str | None, stream: BinaryIO) -> KnownFile:
 
 
 def remember(log: Log, file: KnownFile, report: Report) -> None:
-    """Remember an import's result for the next one of the file."""
+    """Remember an import's result."""
     if report.format in OWN or any(found.failed for found in report.conversations):
         return
     kept = {
@@ -109,7 +108,7 @@ def recall(log: Log, file: KnownFile) -> Report | None:
 
 
 def note_refusal(log: Log, file: KnownFile, reason: str) -> bool:
-    """Remember a refused file; return whether it was before, unchanged, for this reason."""
+    """Remember a refused file; return whether it was refused so before, unchanged."""
     state = json.dumps([file.sha, reason]).encode()
     key = f"refused {file.key}"
     before = log.checkpoints.get(WHOLE_LOG, key, _version(), 0)

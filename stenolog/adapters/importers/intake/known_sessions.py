@@ -1,7 +1,7 @@
 """Conversations of earlier imports, found by their ids in files.
 
-So a renamed one is continued under its new name, and a deleted one stays deleted. The log keeps a hash of the
-id beside the conversation's number, which is never reused.
+So a renamed one is continued, and a deleted one stays deleted. The log keeps the id's hash with the
+conversation's number, which is never reused.
 """
 
 from __future__ import annotations

@@ -106,7 +106,6 @@ def _result(result: events.ToolResult, lane: LaneId, owner: Call | None, blobs: 
 
 
 def _imported_fields(event: events.Known, role: str) -> Message:
-    """Return a message's fields that an import kept beside the event."""
     return {
         name: value for name, value in as_dict(event.meta.get("openai")).items() if name not in KNOWN[role]
     }

@@ -51,7 +51,6 @@ class OpenAIChat(RecordConverter):
         self._at = EPOCH
 
     def take(self, record: Record) -> list[Step]:
-        """Return the steps for a message, its number as its line."""
         message = record.value
         key, role = f"#{record.line}", as_str(message.get("role"))
         if role not in ROLES:
@@ -202,7 +201,6 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[SourceConversat
 
 
 def _of_object(document: dict[str, Any]) -> SourceConversation:
-    """Return messages, with the answer if the object records a call."""
     messages = list(document["messages"])
     answer = as_dict(first_choice(as_dict(document.get("response"))).get("message"))
     if answer.get("role") == "assistant":

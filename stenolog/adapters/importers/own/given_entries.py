@@ -88,7 +88,6 @@ def parsed(place: str, text: bytes | str) -> Placed:
 
 
 def _is_begun(line: bytes) -> bool:
-    """Return whether a JSON value begins on a line without ending there, or is a list."""
     if line.lstrip().startswith(b"["):
         return True
     try:
@@ -118,7 +117,6 @@ def _blob(value: JsonObject) -> bytes:
 
 
 def _check_blobs(entry: NewEntry, is_held: Callable[[str], bool]) -> None:
-    """Raise `InvalidEventError` for an event that names an unknown blob."""
     event: Any = entry.event
     for each in (*getattr(event, "parts", ()), event):
         sha = getattr(each, "blob", None)

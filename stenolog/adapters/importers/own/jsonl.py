@@ -76,7 +76,6 @@ def _write(stream: IO[str], line: JsonObject) -> None:
 
 
 def _blobs_of(conversation: Conversation, record: entry.Record, written: set[str]) -> Iterator[str]:
-    """Yield the sha256 of each blob in the payload, found by its form."""
     for match in _SHA256.finditer(record.payload):
         sha = match[1].decode()
         if sha not in written and sha in conversation.log.blobs:
@@ -135,7 +134,6 @@ def _watched(stream: BinaryIO, moved: Callable[[int], object], before: int) -> I
 
 
 def _parts(proved: list[Imported], pieces: Iterator[Piece]) -> Iterator[ExportPart]:
-    """Yield the pieces for the store: each conversation's end, and its missing entries."""
     conversations = iter(proved)
     for piece in pieces:
         if isinstance(piece, Header):

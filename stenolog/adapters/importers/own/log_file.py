@@ -63,16 +63,12 @@ def _verify(given: Log, file: str) -> None:
 
 
 class _Planned(NamedTuple):
-    """A conversation to import, its source row, and the part to write."""
-
     found: Imported
     held: ConversationRow
     asked: values.Continuation
 
 
 class _Plan:
-    """Entries that the log lacks of another, to be written in one transaction."""
-
     def __init__(self, log: Log, given: Log, *, again: bool) -> None:
         self.conversations: list[_Planned] = []
         self.left_out: list[LeftOut] = []
@@ -87,7 +83,6 @@ class _Plan:
                 self._take(inspection, held, cursors)
 
     def write(self) -> None:
-        """Write what is lacking, in one transaction. Raises `VersionConflictError`."""
         blobs = {*self._log.recorder.blobs.shas()}
         shas = self._given.recorder.blobs.shas()
         is_new = any(one.asked.last > one.asked.already for one in self.conversations)
@@ -134,7 +129,7 @@ class _Plan:
         self.conversations.append(_Planned(found, held, asked))
 
     def _may_come(self, held: ConversationRow, mark: str) -> bool:
-        """Return whether neither it nor its fork's origin was deleted here since an earlier import."""
+        """Return whether neither it nor its fork's origin was deleted here since."""
         if held.parent is not None and held.parent not in self._names:
             return False
         is_back = self._log.recorder.conversations.find(held.name) is not None

@@ -1,4 +1,4 @@
-"""Exporters that ship with stenolog: its lines, documents, and a request in several forms."""
+"""Exporters that ship with stenolog."""
 
 from __future__ import annotations
 

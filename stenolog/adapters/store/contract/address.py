@@ -41,18 +41,18 @@ class Parts(NamedTuple):
 
 
 def is_address(path: str | os.PathLike[str]) -> bool:
-    """Return whether a text is the address of any database, not a path."""
+    """Return whether a text is any database's address, not a path."""
     text = os.fspath(path)
     return isinstance(text, str) and _ADDRESS.match(text) is not None
 
 
 def is_postgres(path: str | os.PathLike[str]) -> bool:
-    """Return whether a text is the address of a database in PostgreSQL."""
+    """Return whether a text is an address in PostgreSQL."""
     return isinstance(path, str) and _POSTGRES.match(path) is not None
 
 
 def checked(path: str | os.PathLike[str]) -> str:
-    """Return the text of a path or address. Raises `InvalidEventError` for another kind of address."""
+    """Return a path or address as text. Raises `InvalidEventError` for another kind of address."""
     if is_address(path) and not is_postgres(path):
         kind = "an address as a Path" if isinstance(path, os.PathLike) else "another address"
         raise InvalidEventError(f"expected {EXPECTED}, found {kind}: {without_password(path)}")
@@ -85,10 +85,7 @@ def _unquoted(text: str) -> str:
 
 
 def without_password(path: str | os.PathLike[str]) -> str:
-    """Return a path, or an address without its password, for messages.
-
-    Of an ambiguous address, only the kind is left.
-    """
+    """Return a path, or an address without its password; of an ambiguous one, only the kind."""
     text = os.fspath(path)
     found = _ADDRESS.match(text) if isinstance(text, str) else None
     if found is None:
@@ -109,8 +106,7 @@ def _is_shown(name: str, value: str) -> bool:
 def hide_passwords(text: str) -> str:
     """Return a message without the passwords of addresses in it.
 
-    Of an address that has one, the rest of its line up to a later @ is left out too: a password may have
-    blanks.
+    After one, the line up to a later @ is left out too: a password may have blanks.
     """
     return "\n".join(map(_without_passwords, text.split("\n")))
 
@@ -132,7 +128,7 @@ VARIABLE = "STENOLOG_DB"
 
 
 def home_database() -> Path:
-    """Return the path of the user's own database, `$XDG_DATA_HOME/stenolog/talks.db`."""
+    """Return the user's own database, `$XDG_DATA_HOME/stenolog/talks.db`."""
     data = os.environ.get("XDG_DATA_HOME", "")
     # The XDG specification has programs ignore a relative path here.
     folder = Path(data) if os.path.isabs(data) else Path.home() / ".local" / "share"

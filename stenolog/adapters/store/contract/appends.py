@@ -106,14 +106,14 @@ def _exact(edge: Sources, name: str, events: list[StoredEvent]) -> Append:
 
 
 def version_taken(error: errors.VersionConflictError) -> IntegrityError:
-    """Return the library's error for an exact append at another version than the next."""
+    """Return the library's error for an exact append at a wrong version."""
     return IntegrityError(
         f"{error.conversation!r}: expected version {error.found + 1}, found {error.expected + 1}"
     )
 
 
 def switches(items: Sequence[PendingEntry]) -> list[PendingEntry]:
-    """Return those of the items that change the mode."""
+    """Return the items that change the mode."""
     return [item for item in items if item.topic.startswith(SWITCH)]
 
 
@@ -131,7 +131,7 @@ def unexpected_switch(name: str, position: int, number: int) -> str:
 def unwritten(
     asked: Append, items: Sequence[PendingEntry], standing: Container[str], head: Head
 ) -> list[PendingEntry]:
-    """Return the items to write after the head: those with new ids, and the opening.
+    """Return the items to write after the head, with the opening.
 
     Raises `VersionConflictError`, and `InvalidEventError` for a mode switch without an expected position.
     """

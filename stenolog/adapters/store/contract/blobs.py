@@ -35,7 +35,7 @@ def shas_in(payload: bytes) -> set[str]:
 
 
 class Blobs(Mapping[str, bytes]):
-    """A log's blobs by sha256 (64 hexadecimal digits), as a mapping with `put`.
+    """A log's blobs by sha256 (64 hexadecimal digits).
 
     `blobs[sha]` raises `BlobNotFoundError` (a KeyError) for a missing or damaged one.
     """

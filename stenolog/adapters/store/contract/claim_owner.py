@@ -23,7 +23,6 @@ class Owner(NamedTuple):
 
     @classmethod
     def of_this_process(cls, id: str, database: str = "") -> Owner:
-        """Return the owner that a runner of this process is."""
         pid = os.getpid()
         return cls(id, platform.node().replace(" ", "-"), pid, _start_of(pid), database)
 

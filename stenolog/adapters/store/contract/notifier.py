@@ -33,8 +33,8 @@ POLL = 0.05
 class CommitNotifier:
     """Caller of listeners whenever the log has grown, and sometimes otherwise.
 
-    `versions` returns a generator whose value changes with other processes' commits; None if there are none.
-    One thread polls it while there are listeners, with pauses of so many seconds.
+    While there are listeners, a thread polls the generator that `versions` returns: its value changes with
+    other processes' commits. None: there are none.
     """
 
     def __init__(self, versions: Versions | None, *, pause: float = POLL) -> None:

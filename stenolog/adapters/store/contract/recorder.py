@@ -3,8 +3,8 @@
 Everything is written and read through a `LogRecorder`. Another database's implementation subclasses it and
 passes `tests/stores/contract`; nothing above `adapters/store` changes. Rules of all methods:
 
-- What a method wrote is durable on return; if it raises, nothing was written. One error is uncertain, and
-  says so: a server lost during a commit and away until the deadline.
+- What a method wrote is durable on return; if it raises, nothing was written. One error says that this is
+  uncertain: a server lost during a commit and away until the deadline.
 - Any number of threads and processes may call. No call waits longer than the log's deadline.
 - Errors are those of `stenolog.domain.errors`, never a database's.
 - Positions count from 1 without gaps; each digest includes the previous one.

@@ -75,7 +75,7 @@ def texts(rows: Iterable[tuple[object]]) -> list[str]:
 
 
 class SharedRows(Generic[C]):
-    """The shared statements, on the connections of one database; the caller makes the transaction."""
+    """The shared statements; the caller makes the transaction. See the roles for most methods."""
 
     def __init__(self, run: Run[C], clean: Callable[[str], str | None]) -> None:
         self._run = run
@@ -85,13 +85,11 @@ class SharedRows(Generic[C]):
     # Conversations
 
     def find(self, connection: C, name: str) -> int | None:
-        """Return the stream of the conversation of that name."""
         text = self._clean(name)
         row = None if text is None else self._run(connection, FIND, (text,)).fetchone()
         return int(row[0]) if row else None
 
     def name_of(self, connection: C, key: int) -> str | None:
-        """Return the name of a stream's conversation now; None if it was deleted."""
         row = self._run(connection, NAME, (key,)).fetchone()
         return str(row[0]) if row else None
 
@@ -100,7 +98,6 @@ class SharedRows(Generic[C]):
         return texts(self._run(connection, FORKS, (key,)).fetchall())
 
     def lineage(self, connection: C, key: int, last: int = LAST) -> tuple[Segment, ...]:
-        """Return the segments with the positions up to `last`: the oldest ancestor first, its own last."""
         segments: list[Segment] = []
         for ancestor, fork in self._run(connection, LINEAGE, (key,)).fetchall():
             if not isinstance(fork, int | None):
@@ -130,7 +127,6 @@ class SharedRows(Generic[C]):
         return [Segment(key, max(first, after), last) for key, first, last in found if last > after]
 
     def is_inherited(self, connection: C, key: int | None, position: int) -> bool:
-        """Return whether a fork inherits the position of a stream."""
         return self._run(connection, INHERITED, (key, position)).fetchone() is not None
 
     def check_exists(self, connection: C, key: int) -> None:
@@ -140,17 +136,12 @@ class SharedRows(Generic[C]):
             raise ConversationNotFoundError(f"stream {key}: the conversation was deleted")
 
     def rename(self, connection: C, key: int, name: str) -> None:
-        """Give a stream another name. Raises `ConversationNotFoundError`."""
         check_storable("name", name)
         self.check_exists(connection, key)
         self._run(connection, RENAME, (name, key))
         self.add_change(connection, key, history.RENAMED, name=name)
 
     def archive(self, connection: C, key: int, at: int | None) -> None:
-        """Archive at a time (microseconds since 1970), or with None no longer.
-
-        Raises `ConversationNotFoundError`.
-        """
         self.check_exists(connection, key)
         self._run(connection, ARCHIVE, (at, key))
         self.add_change(connection, key, history.UNARCHIVED if at is None else history.ARCHIVED, value=at)
@@ -182,16 +173,13 @@ class SharedRows(Generic[C]):
         self._run(connection, INSERT_CHANGE, change)
 
     def note_import(self, connection: C, key: int, first: int, last: int) -> None:
-        """Record that the positions `first` to `last` of a stream were imported."""
         self.add_change(connection, key, history.IMPORTED, value=last, parent=first)
 
     def imported(self, connection: C, key: int) -> tuple[int, int]:
-        """Return the first and the last imported position of a stream itself; (0, 0) for none."""
         first, last = self._run(connection, IMPORTED_RANGE, (key,)).fetchone() or (0, 0)
         return first or 0, last or 0
 
     def left_hash(self, connection: C, key: int, position: int) -> str:
-        """Return the hash of what an erasure left of an entry; empty for nothing."""
         row = self._run(connection, LEFT, (key, position)).fetchone()
         return str(row[0]) if row else ""
 
@@ -212,12 +200,10 @@ class SharedRows(Generic[C]):
     # Cursors of followers, the library's projections too
 
     def load_cursor(self, connection: C, name: str, key: int = EVERYWHERE) -> Cursor:
-        """Return the cursor of a follower; the beginning if it never saved one."""
         row = self._run(connection, MARK, (name, key)).fetchone()
         return Cursor(*row) if row else Cursor()
 
     def save_cursor(self, connection: C, name: str, to: Cursor, key: int = EVERYWHERE) -> None:
-        """Note how far a follower has come."""
         self._run(connection, SET, (name, key, *to))
 
     def forget(self, connection: C, name: str) -> None:
@@ -225,14 +211,13 @@ class SharedRows(Generic[C]):
         self._run(connection, FORGET, (name,))
 
     def cursors(self, connection: C) -> list[tuple[str, int, Cursor]]:
-        """Return all cursors: name, key of the stream and place."""
         found = self._run(connection, CURSORS, ()).fetchall()
         return [(name, key, Cursor(*cursor)) for name, key, *cursor in found]
 
     def track(self, connection: C, tracking: Tracking, *, again: bool = False) -> None:
-        """Note the processed notification of a projection. Raises `IntegrityError` for an earlier one.
+        """Note a projection's processed notification. Raises `IntegrityError` for an earlier one.
 
-        `again`: an attempt before this one may have noted it.
+        `again`: an earlier attempt may have noted it.
         """
         name, to = tracking.application_name, tracking.notification_id
         if again and self.tracked(connection, name) == to:
@@ -241,7 +226,7 @@ class SharedRows(Generic[C]):
             raise IntegrityError(f"{name}: notification {to} was processed before")
 
     def tracked(self, connection: C, application: str) -> int | None:
-        """Return the last notification that a projection of an application has processed."""
+        """Return the last notification that an application's projection has processed."""
         row = self._run(connection, MARK, (f"{APPLICATION}{application}", EVERYWHERE)).fetchone()
         return int(row[0]) if row else None
 
@@ -250,13 +235,11 @@ class SharedRows(Generic[C]):
     def conversations_with(
         self, connection: C, key: int, name: str, position: int
     ) -> Iterator[tuple[int, str]]:
-        """Yield the conversations that have an entry: the stream's own, and its forks from there on."""
         yield key, name
         for fork, fork_name in self._run(connection, WITH_ENTRY, (key, position)).fetchall():
             yield from self.conversations_with(connection, fork, fork_name, position)
 
     def drop_drafts(self, connection: C, key: int) -> None:
-        """Remove the drafts of a stream's effects."""
         self._run(connection, DROP_DRAFTS, (key,))
 
     def mark_erased(self, connection: C, keys: Iterable[int], shas: Iterable[str]) -> None:
@@ -269,12 +252,10 @@ class SharedRows(Generic[C]):
             self.save_cursor(connection, f"{BLOB_MARK}{sha}", number)
 
     def unfinished_erasures(self, connection: C) -> tuple[set[int], set[str], int]:
-        """Return the marked streams, the sha256 of marked blobs, and the number of the last erasure."""
         pending = self._run(connection, PENDING, MARKED).fetchall()
         streams = {stream for name, stream, _ in pending if name == STREAM_MARK}
         named = {name.removeprefix(BLOB_MARK) for name, *_ in pending if name != STREAM_MARK}
         return streams, named, max((number for *_, number in pending), default=0)
 
     def end_erasures(self, connection: C, upto: int) -> None:
-        """Remove the marks of erasures up to a number."""
         self._run(connection, UNMARK, (*MARKED, upto))

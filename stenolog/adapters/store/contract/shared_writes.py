@@ -1,4 +1,4 @@
-"""Writes of entries that both stores share: appends that read first, forks, imports, exports and erasures."""
+"""Writes that both stores share: appends that read first, forks, imports, exports and erasures."""
 
 from __future__ import annotations
 
@@ -33,10 +33,7 @@ MOST_BYTES = 4_000_000
 
 
 class SharedWriter(ABC, Generic[C]):
-    """Writer in a transaction that the caller makes; if it raises, the caller rolls back.
-
-    The abstract methods are each database's own statements.
-    """
+    """Writer in a transaction that the caller makes; if it raises, the caller rolls back."""
 
     def __init__(self, rows: SharedRows[C], connection: C) -> None:
         self._rows, self._connection = rows, connection
@@ -82,7 +79,6 @@ class SharedWriter(ABC, Generic[C]):
     # Conversations
 
     def fork(self, parent: Stream, at: Head, name: str | None, items: Sequence[PendingEntry]) -> Stream:
-        """Fork as `ConversationStore.fork`."""
         key = parent.key
         assert key is not None, "it has entries"
         if self._rows.name_of(self._connection, key) is None:
@@ -96,7 +92,6 @@ class SharedWriter(ABC, Generic[C]):
         return Stream(name, made)
 
     def _free_name(self, parent: str, key: int) -> str:
-        """Return the first free one of `<name>~1`, `~2` …"""
         # Where no fork has been renamed or deleted, the first try is free.
         number = len(self._rows.forks(self._connection, key)) + 1
         while self._find(f"{parent}~{number}") is not None:
@@ -157,7 +152,6 @@ class SharedWriter(ABC, Generic[C]):
         having: Mapping[int, str],
         written: Mapping[int, tuple[int, Sequence[PendingEntry]]],
     ) -> None:
-        """Erase as `ErasureStore.erase`, in one file or database."""
         key = stream.key
         assert key is not None, "it has entries"
         first = self._rows.conversations_with(self._connection, key, having[key], positions[0])
@@ -193,7 +187,6 @@ class SharedWriter(ABC, Generic[C]):
     # Exports. Raises `VersionConflictError`, `ConversationNotFoundError`, `CorruptLogError`
 
     def insert_export(self, parts: Iterable[ExportPart]) -> None:
-        """Write the blobs, and the missing records of each conversation."""
         now: _Continued | None = None
         for part in parts:
             if isinstance(part, BlobContent):

@@ -112,7 +112,6 @@ class WriteQueue(ABC, Generic[A]):
 
     @staticmethod
     def _finish(taken: Iterable[PendingWrite[A, Any]]) -> None:
-        """Wake the callers."""
         # Every write is marked before any caller is woken, since one `wake` may serve several.
         for waiting in taken:
             waiting.done = True

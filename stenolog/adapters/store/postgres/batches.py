@@ -43,10 +43,7 @@ def fork(
     *,
     again: bool = False,
 ) -> Stream:
-    """Fork as `ConversationStore.fork`; the caller has the history's turn.
-
-    `again`: an earlier attempt may have made it.
-    """
+    """Fork as `ConversationStore.fork`, having the history's turn; `again`: it may have been made."""
     if again and items:
         row = connection.run(MADE, (parent.key, at.position + 1, items[0].id)).fetchone()
         if row:
@@ -115,10 +112,7 @@ def spooled(parts: Iterator[ExportPart]) -> Iterator[Spooled]:
 
 
 def insert_export(connection: LogConnection, export: Spooled, *, again: bool = False) -> None:
-    """Write the blobs, and each conversation's missing records.
-
-    `again`: an earlier attempt may have committed.
-    """
+    """Write as `LogRecorder.insert_export`; `again`: an earlier attempt may have committed."""
     take_turns(connection, [HISTORY])
     take_turns_of(connection, {*export.ends})
     writer = PostgresWriter(connection)

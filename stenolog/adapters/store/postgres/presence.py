@@ -96,7 +96,7 @@ class ProcessLease:
             self._store.write(self._beat)
 
     def watch(self, runner: str, call: Callable[[], object]) -> None:
-        """Call a runner when its effects are no longer protected; see `Presence.watch`."""
+        """Call a runner as `Presence.watch`."""
         with self._guard:
             self._watchers[runner] = call
             if self._watching is None:
@@ -164,7 +164,7 @@ class ProcessLease:
 
 
 class RunnerPresence:
-    """A runner of this process that lives; see `roles.Presence`."""
+    """A living runner of this process; see `roles.Presence`."""
 
     def __init__(self, lease: ProcessLease, id: str) -> None:
         self._lease = lease
@@ -173,22 +173,22 @@ class RunnerPresence:
         self.owner = str(Owner.of_this_process(id, lease.id))
 
     def lives(self, owner: str) -> bool:
-        """Return whether the owner of a claim is alive."""
+        """Return whether a claim's owner is alive."""
         return self._lease.lives(owner)
 
     def forget(self, owner: str) -> None:
         """Do nothing: only its process's row has data on an owner."""
 
     def watch(self, call: Callable[[], object]) -> None:
-        """Call `call` when this process has not renewed its lease for too long."""
+        """Call `call` as `Presence.watch`."""
         self._lease.watch(self._id, call)
 
     def renew(self) -> None:
-        """Renew the lease of this process. Raises `StoreError`."""
+        """Renew the process's lease. Raises `StoreError`."""
         self._lease.renew()
 
     def close(self, *, keep: bool = False) -> None:
-        """End the presence: from now on the runner counts as dead."""
+        """End the presence: the runner counts as dead."""
         self._lease.remove(self._id)
 
 

@@ -59,10 +59,7 @@ CHUNK_ROWS = 64
 
 
 class PostgresLogRecorder(LogRecorder, PostgresApplicationRecorder):
-    """The library's recorder on our tables; only the store sees its `datastore`.
-
-    See `LogRecorder` for its methods.
-    """
+    """The library's recorder on our tables; see `LogRecorder`."""
 
     datastore: PostgresLogDatastore
 

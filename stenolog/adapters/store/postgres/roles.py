@@ -39,7 +39,7 @@ from .statements import (
 
 
 class PostgresConversations(ConversationStore):
-    """Conversations, by statements on `conversations` and `history`."""
+    """Conversations, in `conversations` and `history`."""
 
     def __init__(self, datastore: PostgresLogDatastore, bell: Bell) -> None:
         self._datastore = datastore
@@ -100,7 +100,7 @@ class PostgresConversations(ConversationStore):
 
 
 class PostgresErasure(ErasureStore):
-    """Erasing, by statements on `stored_events` and `history`."""
+    """Erasure, in `stored_events` and `history`."""
 
     def __init__(self, datastore: PostgresLogDatastore, bell: Bell) -> None:
         self._datastore = datastore
@@ -284,8 +284,8 @@ class _Pieces:
 class DraftWriter:
     """Writer of a process's drafts, one transaction at a time.
 
-    One caller writes for all who wait, then hands over to the first newcomer. With a lock, callers whose
-    pieces are stored would wait for others' writes.
+    One caller writes for all who wait, then hands over to the first newcomer, so that none waits for others'
+    writes.
     """
 
     def __init__(self, datastore: PostgresLogDatastore) -> None:

@@ -121,7 +121,6 @@ class _Reading:
         self.position = 0
 
     def segment(self, part: Stream, last: int) -> Iterator[Entry]:
-        """Yield one stream's entries up to a position."""
         while self.position < last:
             try:
                 rows = self.recorder.select_events(part, gt=self.position, lte=last, page=True).rows

@@ -1,7 +1,7 @@
 """Handles on a log and a conversation, bases of `Log` and `Conversation`.
 
-Folds, requests, forks, search and erasure take handles, so that they need not import the two classes that
-call them.
+Folds, requests, forks, search and erasure take handles, so that they need not import these two, which call
+them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class KnownStreams:
         self._by_key: dict[int, Stream] = {}
 
     def share(self, found: Stream) -> Stream:
-        """Return the stream of this key that the other handles use; add it if it is the first."""
+        """Return the stream that the other handles of its key use; add the first."""
         if found.key is None:
             return found
         # Handles keep their own stream: only the sharing of its head is lost, which costs a read.

@@ -1,7 +1,6 @@
 """Readers of a conversation: in pages, its newest entries, its imported ranges.
 
-An import records its range in the history. A second one widens it, so entries between two imports count as
-imported.
+A second import widens the range in the history: entries between two imports count as imported.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def records(recorder: LogRecorder, stream: Stream, after: int, upto: int | None)
 def entries(
     recorder: LogRecorder, stream: Stream, after: int, upto: int | None, strict: bool = False
 ) -> Iterator[Entry]:
-    """Yield the entries after a position, checked; see `checked_reading.entries`."""
+    """Yield entries after a position as `checked_reading.entries`."""
     position, last = max(after, 0), LAST if upto is None else upto
     # Without the digest before it, the first entry cannot be checked, but is still read.
     before: object = None
@@ -102,7 +101,7 @@ def _check_inherited(recorder: LogRecorder, stream: Stream, position: int, last:
 
 
 def find(recorder: LogRecorder, stream: Stream, id: str) -> Entry | None:
-    """Return the entry of that id; None if there is none. A fork's own counts before an inherited one."""
+    """Find as `StreamHandle.entry_by_id`."""
     record = recorder.record_by_id(stream, id)
     return None if record is None else to_entry(stream.name, record)
 
@@ -164,7 +163,7 @@ DECODERS = _Decoders()
 
 
 def ancestor_streams(recorder: LogRecorder, stream: Stream, last: int) -> Iterator[tuple[Stream, int]]:
-    """Yield the streams of positions up to `last`, the conversation's own first, each with its last one."""
+    """Yield the streams of positions up to `last`, each with its last one; the conversation's own first."""
     for segment in reversed(recorder.lineage(stream, last)):
         own = segment.key == stream.key
         yield stream if own else Stream(stream.name, segment.key), segment.upto
@@ -202,7 +201,7 @@ def peek(recorder: LogRecorder, stream: Stream, position: int, digest: str) -> l
 
 
 def imported_spans(recorder: LogRecorder, stream: Stream) -> tuple[PositionRange, ...]:
-    """Return a conversation's imported positions, inherited ones too."""
+    """Return imported positions, inherited ones too."""
     found = []
     for segment in recorder.lineage(stream):
         first, last = recorder.imported(segment.key)

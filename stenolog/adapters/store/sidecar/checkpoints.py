@@ -128,7 +128,6 @@ class Checkpoints(Sidecar):
                 yield _run(self._unsealed(rows[0], key, fold, version))
 
     def names(self, key: int) -> list[str]:
-        """Return the names of the folds that have checkpoints."""
         return [str(name) for (name,) in self._select(NAMES, key)]
 
     def put(self, key: int, fold: str, version: str, *runs: CheckpointRun) -> None:
@@ -150,7 +149,6 @@ class Checkpoints(Sidecar):
         return tuple(rest)
 
     def drop(self, key: int) -> None:
-        """Delete all checkpoints of a stream."""
         self._select(DROP, key)
 
     def erase_stream(self, key: int) -> None:

@@ -58,12 +58,10 @@ class Sidecar(ABC):
         """Create missing tables."""
 
     def close(self) -> None:
-        """Give the file back."""
         with self.guard:
             self.let_go()
 
     def discard(self) -> None:
-        """Throw the file away."""
         with self.guard:
             self.delete()
 
@@ -106,7 +104,6 @@ class Sidecar(ABC):
             self.let_go()
 
     def open(self) -> sqlite3.Connection:
-        """Return the connection."""
         if self._connection is None:
             if self.path not in ("", MEMORY):
                 for part in PARTS[:-1]:
@@ -125,7 +122,6 @@ class Sidecar(ABC):
         return self._connection
 
     def let_go(self) -> None:
-        """Close the file."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

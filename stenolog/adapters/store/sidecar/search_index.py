@@ -1,8 +1,7 @@
 """Index of the words of all entries, in a disposable file of SQLite's FTS5, and queries for it.
 
-The file holds no text: the index of FTS5 without its content, and of each entry where it stands. An index
-that is damaged, locked or gone is made again, in memory where there is no other place. Entries are known by
-their notification id; what became of them since is the log's to say.
+The file has no text, only FTS5's index and each entry's place. A damaged, locked or missing index is rebuilt,
+in memory if need be. Entries are known by notification id; the log knows what became of them since.
 
 failing test        both words, anywhere in an entry
 "failing test"      next to each other

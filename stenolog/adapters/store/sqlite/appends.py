@@ -80,14 +80,14 @@ def _append_fast(asked: Append, part: Savepoint, key: int, head: Head) -> list[R
 
 
 def settle(connection: sqlite3.Connection, fence: int) -> None:
-    """Remove a claim, in the transaction that appends its result. Raises `ClaimLostError`."""
+    """Remove a claim in its result's transaction. Raises `ClaimLostError`."""
     # In the same transaction as the result: a process killed in between leaves both or neither.
     if connection.execute(claim_rows.DELETE, (fence,)).rowcount != 1:
         raise appends.claim_lost(fence)
 
 
 def append_exactly(asked: ExactAppend, part: Savepoint) -> list[int]:
-    """Write the events, or none; return their notification ids. Raises the library's `IntegrityError`."""
+    """Write the events, or none; return their notification ids. Raises `IntegrityError`."""
     found: list[int] = []
     with part:
         for one in asked.appends:
@@ -115,7 +115,7 @@ def _key(connection: sqlite3.Connection, stream: Stream) -> int:
 
 
 class Batch(NamedTuple):
-    """Shares of conversations, and blobs; its `write` is a job for `group_commit`."""
+    """Shares and blobs; its `write` is a job for `group_commit`."""
 
     shares: Sequence[Share]
     blobs: Iterable[tuple[str, bytes]]

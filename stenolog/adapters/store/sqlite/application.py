@@ -39,11 +39,7 @@ class LogFactory(SQLiteFactory):
 
 
 class SqliteLogApplication(LogApplication):
-    """The application of a log in SQLite.
-
-    `env` knows `SQLITE_DBNAME` (a path or ":memory:"), `SQLITE_SYNCHRONOUS` (full, normal) and
-    `SQLITE_LOCK_TIMEOUT` (seconds).
-    """
+    """The application of a log in SQLite; `env` as of `LogApplication`."""
 
     name = LogApplication.name
 

@@ -104,7 +104,7 @@ SIZE = "SELECT length(bytes) FROM blobs WHERE sha256 = ?"
 
 
 def named_by(datastore: SqliteLogDatastore, key: int) -> set[str]:
-    """Return all texts in a stream's entries that look like a blob's sha256."""
+    """Return what looks like a blob's sha256 in a stream's entries."""
     with datastore.reading() as connection:
         return _shas(state for (state,) in connection.execute(OF_STREAM, (key,)))
 
@@ -112,10 +112,7 @@ def named_by(datastore: SqliteLogDatastore, key: int) -> set[str]:
 def collect(
     datastore: SqliteLogDatastore, pins: Pins, candidates: Collection[str] | None = None
 ) -> Collected:
-    """Remove blobs, all or some, that no entry names; the caller sets `is_complete`.
-
-    A blob counts as named if its sha256 is anywhere in a payload.
-    """
+    """Remove blobs, all or some, that no entry names anywhere; the caller sets `is_complete`."""
     with datastore.reading() as connection:
         there = {sha.hex() for (sha,) in connection.execute("SELECT sha256 FROM blobs")}
         unnamed = there if candidates is None else there & set(candidates)
@@ -165,7 +162,7 @@ REMOVE = "DELETE FROM blobs WHERE sha256 = ?"
 
 
 def insert(connection: sqlite3.Connection, named: Iterable[tuple[str, bytes]]) -> None:
-    """Keep blobs, given with their sha256, unless they are there already."""
+    """Keep blobs, given with their sha256, unless present."""
     rows = ((bytes.fromhex(sha), content) for sha, content in named)
     connection.executemany("INSERT OR IGNORE INTO blobs (sha256, bytes) VALUES (?, ?)", rows)
 
@@ -216,5 +213,4 @@ class SqliteBlobs(BlobStore):
         return collect(self._datastore, self._pins, candidates)
 
     def close(self) -> None:
-        """Release all pins."""
         self._pins.close()

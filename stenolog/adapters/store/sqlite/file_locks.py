@@ -138,7 +138,6 @@ class _Waiter:
         return not self._abandon()
 
     def let_go(self) -> None:
-        """Give the lock back, now or when it comes."""
         if not self._abandon():
             os.close(self.file)
 

@@ -66,13 +66,13 @@ def schema_errors(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def conversations(connection: sqlite3.Connection) -> list[inspection.ConversationRow]:
-    """Return every conversation, the oldest first. Raises `sqlite3.Error` for an unreadable table."""
+    """Return every conversation, oldest first. Raises `sqlite3.Error` for an unreadable table."""
     statement = "SELECT stream, name, parent, fork_position, archived_at FROM conversations ORDER BY stream"
     return [inspection.checked_conversation(*row) for row in connection.execute(statement).fetchall()]
 
 
 def history(connection: sqlite3.Connection) -> Iterator[Change | inspection.DamagedRow]:
-    """Yield the history's records up to the first unreadable one."""
+    """Yield records up to the first unreadable one."""
     try:
         yield from inspection.checked_changes(shared.history_rows(connection))
     except RAISED as error:
@@ -104,7 +104,7 @@ def records(
 def outside(
     connection: sqlite3.Connection, held: inspection.ConversationRow
 ) -> Iterator[inspection.DamagedRow]:
-    """Yield a stream's first and last positions that its conversation cannot have."""
+    """Yield a stream's end positions that its conversation cannot have."""
     yield from inspection.misplaced(held, connection.execute(ENDS, (held.key, held.key)).fetchone())
 
 

@@ -47,10 +47,7 @@ DIGEST_OF = "SELECT digest FROM stored_events WHERE rowid = ?"
 
 
 class SqliteLogRecorder(LogRecorder, SQLiteApplicationRecorder):
-    """The library's recorder on our tables; only the store sees its `datastore`.
-
-    See `LogRecorder` for its methods.
-    """
+    """The library's recorder on our tables; see `LogRecorder`."""
 
     datastore: SqliteLogDatastore
 

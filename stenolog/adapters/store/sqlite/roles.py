@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class SqliteConversations(ConversationStore):
-    """Conversations, by statements on `conversations` and `history`."""
+    """Conversations, in `conversations` and `history`."""
 
     def __init__(self, datastore: SqliteLogDatastore) -> None:
         self._datastore = datastore
@@ -73,7 +73,7 @@ class SqliteConversations(ConversationStore):
 
 
 class SqliteErasure(ErasureStore):
-    """Erasing, by statements on `stored_events` and `history`."""
+    """Erasure, in `stored_events` and `history`."""
 
     def __init__(self, datastore: SqliteLogDatastore) -> None:
         self._datastore = datastore

@@ -1,7 +1,7 @@
 """The request of a lane of a stored conversation, reading only what is in its window.
 
-A window with a cap writes a snapshot every so many entries, as a fold's checkpoint; the next request
-continues from it. Without a cap everything is shown, and read.
+A window with a cap writes a snapshot every so many entries; the next request continues from it. Without a cap
+everything is read.
 """
 
 from __future__ import annotations
@@ -103,7 +103,6 @@ def keep_past(conversation: StreamHandle, agent: str, task: str, at: int) -> boo
 def _build(
     conversation: StreamHandle, lane: LaneId, at: int | None, out: str | Format, policy: PolicyLike
 ) -> tuple[Request, CachedWindow, bool]:
-    """Return the request, its window, and whether that was in memory."""
     holding = windows_of(conversation.log)
     key = Key(conversation.key or 0, lane, holding.policy_key(policy), past=at is not None)
     held = holding.take(key)
@@ -132,7 +131,6 @@ def _resumed(
     chosen: tuple[Policy, Counter],
     out: str | Format,
 ) -> CachedWindow | None:
-    """Return a window that goes on from the snapshot of a session; None if there is none."""
     name, api = _snapshot_name(lane, *chosen), session_snapshots.wire(out)
     found = session_snapshots.load(conversation, name, api)
     if found is None:
@@ -162,7 +160,7 @@ def branch_at(conversation: StreamHandle, lane: LaneId, at: int, policy: PolicyL
 
 
 def _steps_to(conversation: StreamHandle, held: CachedWindow, at: int) -> bool:
-    """Advance a past window to a position; return whether it is still of this log."""
+    """Advance a past window; return whether it is still of this log."""
     here = held.window.position
     if not held.usable or not 0 < here <= at:
         return False
@@ -194,7 +192,6 @@ def _goes_on(conversation: StreamHandle, held: CachedWindow) -> bool:
 
 
 def _appended(conversation: StreamHandle, here: int) -> list[Entry]:
-    """Return the entries right after a position that this process has appended."""
     # Decoded anew: the caller may have changed the event that it appended.
     written = conversation.stream.written.copy()
     own = [to_entry(conversation.name, record) for record in written if record.position > here]
@@ -266,7 +263,6 @@ class SnapshotWriter(WindowListener):
 
     @property
     def _is_unfit(self) -> bool:
-        """True if no snapshot may be written: a blob is missing, or the last cut may be undone."""
         return self.window.measure.missing or self.window.may_be_uncut
 
     def finish(self) -> None:
@@ -301,7 +297,6 @@ def _rung(conversation: StreamHandle, ladder: SnapshotLadder, at: int) -> Window
 
 
 def _rows(conversation: StreamHandle, snapshot: WindowSnapshot) -> Iterator[Entry]:
-    """Yield the entries of a snapshot's rows; near runs are read together."""
     held = {position for first, last in snapshot.rows for position in range(first, last + 1)}
     for first, last in _joined(snapshot.rows):
         for entry in conversation.entries(first - 1, last):

@@ -96,7 +96,6 @@ def small_curve(conversation: StreamHandle) -> tuple[tuple[int, ...], int]:
 
 
 def _is_of(conversation: StreamHandle, tracer: ContextTracer) -> bool:
-    """Return whether a tracer is still of this log, not of a deleted or restored one."""
     try:
         digest = reader.digest_at(conversation.log.recorder, conversation.stream, tracer.position)
     except PositionNotFoundError:
@@ -107,7 +106,7 @@ def _is_of(conversation: StreamHandle, tracer: ContextTracer) -> bool:
 def _goes_on(
     conversation: StreamHandle, tracer: ContextTracer, head: int, is_enough: Callable[[], bool]
 ) -> bool:
-    """Read new entries; return whether the lane's requests still have the same API."""
+    """Read new entries; return whether the requests' API is the same."""
     before = len(tracer.samples)
     tracer.extend(head, is_enough)
     return len(tracer.samples) == before or api_of(conversation, tracer.lane, head) == tracer.api
@@ -116,7 +115,7 @@ def _goes_on(
 def _fresh(
     conversation: StreamHandle, lane: LaneId, head: int, is_enough: Callable[[], bool]
 ) -> ContextTracer:
-    """Return a tracer at the head, from an earlier checkpoint or the beginning."""
+    """Return a tracer at the head, from a checkpoint or the beginning."""
     state, position = folds.load_checkpoint(conversation, _checkpoints(lane), head)
     api = state.api if 0 < position == head else api_of(conversation, lane, head)
     tracer = ContextTracer(lane, api, conversation.entries, COUNTERS, conversation.log.blobs)
@@ -129,7 +128,6 @@ def _fresh(
 
 
 def _keep(conversation: StreamHandle, tracer: ContextTracer, head: int) -> None:
-    """Store a tracer's findings if worth it."""
     if tracer.waiting or not tracer.is_certain:
         return
     if head - tracer.kept_at >= max(folds.WORTH_KEEPING, head // SHARE):

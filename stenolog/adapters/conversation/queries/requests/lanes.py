@@ -19,7 +19,7 @@ def api_of(conversation: StreamHandle, lane: LaneId, at: int | None = None) -> s
 
 
 def opening_of(conversation: StreamHandle) -> Event | None:
-    """Return a conversation's first event; None if empty."""
+    """Return the first event; None if empty."""
     entries = conversation.entries(at=min(1, conversation.position))
     return next((entry.event for entry in entries), None)
 

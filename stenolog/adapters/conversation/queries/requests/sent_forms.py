@@ -25,7 +25,7 @@ _turn = Lock()
 
 
 def patches_of(conversation: StreamHandle) -> Patches:
-    """Return the patches in a conversation's receipts, each read when needed."""
+    """Return the patches in receipts, each read when needed."""
 
     def receipt_at(position: int) -> Receipt | None:
         for entry in conversation.entries(position - 1, position):

@@ -1,7 +1,7 @@
 """Snapshots of sessions beside the log: a new process sends what an earlier one has written.
 
-They are checkpoints: one row has the newest state, and each segment of the written messages is stored once.
-They are written in a thread, and when the log is closed.
+They are checkpoints: one row has the newest state, and each segment of messages is stored once. A thread
+writes them, and the close of the log.
 """
 
 from __future__ import annotations
@@ -105,7 +105,6 @@ class Keeper(WindowListener):
         self._written: dict[str, KeptSegments] = {}
 
     def resume(self, api: str, loaded: LoadedSnapshot) -> None:
-        """Note what is stored already."""
         self._written[api] = KeptSegments(None, loaded.stored.snapshot.segments, loaded.streams)
 
     def work(self, held: CachedWindow, *, at_end: bool = False) -> Callable[[], None] | None:

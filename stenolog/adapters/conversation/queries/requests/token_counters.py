@@ -95,7 +95,6 @@ def _loaded(encoding: str) -> Counter:
 
 
 def _encodings() -> list[str]:
-    """Return tiktoken's encodings; none while one is being downloaded."""
     try:
         return sorted(_in_time(_tiktoken().list_encoding_names))
     except TimeoutError:

@@ -1,7 +1,7 @@
 """Cache of windows in memory, for the next requests.
 
-Windows are derived from and advanced by stored entries, because other processes may append. One that cannot
-advance is evicted; this costs time, never correctness.
+Windows are advanced by stored entries, because other processes may append. Evicting one that cannot advance
+costs time, never correctness.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Rung(NamedTuple):
 class SnapshotLadder:
     """Snapshots of a lane's window under a policy, by position; thread-safe.
 
-    The log's checkpoints are thousands of entries apart. A slider dragged through a conversation asks for one
-    position after another, within milliseconds.
+    The log's checkpoints are thousands of entries apart; a dragged slider asks for many positions within
+    milliseconds.
     """
 
     def __init__(self) -> None:
@@ -114,21 +114,21 @@ def _position(rung: Rung) -> int:
 
 
 class WindowListener:
-    """Listener to a window's advance; this one does nothing, for windows without snapshots.
+    """Listener to a window's advance; this one, for windows without snapshots, does nothing.
 
-    `due` is the position from which on there may be something to write behind a request.
+    From position `due` on there may be something to write after a request.
     """
 
     due = maxsize
 
     def take(self, entry: Entry) -> None:
-        """Note that the window has taken an entry in."""
+        """Note that the window took an entry."""
 
     def finish(self) -> None:
         """Finish the window for now."""
 
     def work(self, held: CachedWindow, *, at_end: bool = False) -> Callable[[], None] | None:
-        """Return what is to be written behind a request, or at the end; any thread may do it."""
+        """Return the writing to do after a request, or at the end, in any thread."""
         return None
 
 
@@ -210,14 +210,14 @@ class WindowCache:
         return found[1]
 
     def take(self, key: Key) -> CachedWindow | None:
-        """Return a key's window, the caller's until put back; None if not cached."""
+        """Return a window, the caller's until put back; None if not cached."""
         with self._turn:
             held, rows = self._held.pop(key, (None, 0))
             self._rows -= rows
             return held
 
     def put(self, key: Key, held: CachedWindow) -> None:
-        """Cache a window; evict the least recently used if there are too many.
+        """Cache a window; evict the least recently used of too many.
 
         One with a missing blob is not cached: the blob may be there next time.
         """
@@ -233,7 +233,7 @@ class WindowCache:
                 self._rows -= gone
 
     def write(self, work: Callable[[], None]) -> None:
-        """Do some writing in a thread, so that no request waits for it; not if another is being done."""
+        """Write in a thread, so that no request waits; not if another is writing."""
         with self._turn:
             if self._writing is None or not self._writing.is_alive():
                 self._writing = Thread(target=work)
@@ -254,7 +254,7 @@ class WindowCache:
                 work()
 
     def ladder(self, key: int, name: str) -> SnapshotLadder:
-        """Return the snapshots of a conversation's past under their checkpoints' name."""
+        """Return a conversation's past snapshots under their checkpoints' name."""
         with self._turn:
             found = self._ladders.pop((key, name), None) or SnapshotLadder()
             self._ladders[key, name] = found
@@ -263,7 +263,7 @@ class WindowCache:
             return found
 
     def remembered(self, key: tuple[object, ...], build: Callable[[], Request]) -> Request:
-        """Return a key's request, built unless cached; the key starts with the conversation's."""
+        """Return a request, built unless cached; the key starts with the conversation's."""
         with self._turn:
             found = self._requests.pop(key, None)
         found = build() if found is None else found
@@ -274,12 +274,12 @@ class WindowCache:
         return found
 
     def take_tracer(self, key: tuple[int, LaneId]) -> ContextTracer | None:
-        """Return a lane's tracer, the caller's until put back; None if not cached."""
+        """Return a tracer, the caller's until put back; None if not cached."""
         with self._turn:
             return self._tracers.pop(key, None)
 
     def put_tracer(self, key: tuple[int, LaneId], tracer: ContextTracer) -> None:
-        """Cache a tracer; evict the least recently used if there are too many.
+        """Cache a tracer; evict the least recently used of too many.
 
         Of finished ones, only the newest keeps its window.
         """
@@ -292,7 +292,7 @@ class WindowCache:
                 self._tracers.popitem(last=False)
 
     def drop(self, key: int) -> None:
-        """Let go of the windows of a conversation."""
+        """Drop a conversation's windows."""
         self.settle()  # what it writes must not come after the deletion
         with self._turn:
             for kept in [kept for kept in self._ladders if kept[0] == key]:
@@ -305,7 +305,7 @@ class WindowCache:
                 del self._requests[known]
 
     def clear(self) -> None:
-        """Let go of all of them."""
+        """Drop all windows."""
         with self._turn:
             self._held.clear()
             self._ladders.clear()
@@ -315,7 +315,7 @@ class WindowCache:
 
 
 def windows_of(log: LogHandle) -> WindowCache:
-    """Return the windows that a log holds for the next requests."""
+    """Return a log's windows."""
     if not isinstance(log.windows, WindowCache):
         log.windows = WindowCache()
     return log.windows

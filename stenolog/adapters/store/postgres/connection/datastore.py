@@ -176,7 +176,6 @@ class PostgresLogDatastore(PostgresDatastore):
         return self._closed
 
     def close(self) -> None:
-        """Close every connection."""
         self._closed = True
         # A forked child must leave its parent's connections alone.
         if os.getpid() == getattr(self, "_process", 0) and hasattr(self, "_connections"):

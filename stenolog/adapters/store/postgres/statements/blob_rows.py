@@ -41,7 +41,7 @@ AT_ONCE = 100
 
 
 def insert(connection: LogConnection, named: Iterable[tuple[str, bytes]]) -> None:
-    """Keep blobs, given with their sha256, unless they are there already."""
+    """Keep blobs, given with their sha256, unless present."""
     for sha, content in named:
         connection.run(INSERT, (bytes.fromhex(sha), content))
 
@@ -60,12 +60,12 @@ def blob(connection: LogConnection, sha: str) -> bytes | None:
 
 
 def has(connection: LogConnection, sha: str) -> bool:
-    """Return whether there is a blob of that sha256."""
+    """Return whether there is that blob."""
     return connection.run(HAS, (key_of(sha),)).fetchone() is not None
 
 
 def named_by(connection: LogConnection, key: int) -> set[str]:
-    """Return all texts in a stream's entries that look like a blob's sha256."""
+    """Return what looks like a blob's sha256 in a stream's entries."""
     found: set[str] = set()
     after = 0
     while rows := connection.run(OF_STREAM, (key, after)).fetchall():
@@ -79,8 +79,7 @@ def collect(
 ) -> Collected:
     """Remove blobs, all or some, that no entry names and no living process has pinned.
 
-    A blob counts as named if its sha256 is anywhere in a payload. `lease`: seconds for which a process counts
-    as living.
+    Named: the sha256 is anywhere in a payload. Living: renewed within `lease` seconds.
     """
     there = datastore.read(lambda c: {sha.hex() for (sha,) in c.run(ALL).fetchall()})
     unnamed = there if candidates is None else there & set(candidates)

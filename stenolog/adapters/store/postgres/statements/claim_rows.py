@@ -1,4 +1,4 @@
-"""The statements on `claims` and on `drafts`: the claims that effects are under, and what they streamed."""
+"""Statements on `claims` and `drafts`."""
 
 from __future__ import annotations
 
@@ -39,10 +39,7 @@ MOVE = "UPDATE {s}.drafts SET fence = %s WHERE fence = %s"
 def take(
     connection: LogConnection, key: int, name: str, wanted: Sequence[Claim], expected: int, *, again: bool
 ) -> list[Claim | None]:
-    """Return the claims with their fences; None for one that another process has.
-
-    `again`: an attempt before this one may have taken them.
-    """
+    """Take as `ClaimStore.take`; `again`: an earlier attempt may have taken them."""
     (head,) = connection.run(AT, (key,)).fetchone() or (0,)
     if head != expected:
         raise VersionConflictError(name, expected=expected, found=head)
@@ -50,20 +47,17 @@ def take(
 
 
 def of_stream(connection: LogConnection, key: int) -> list[Claim]:
-    """Return the claims on a conversation's effects, the oldest first."""
+    """Return a conversation's claims, the oldest first."""
     return [_claim(row) for row in connection.run(OF, (key,)).fetchall()]
 
 
 def everywhere(connection: LogConnection) -> list[tuple[str, Claim]]:
-    """Return all claims in the log, each with the name of its conversation, the oldest first."""
+    """Return all claims with their conversations' names, oldest first."""
     return [(name, _claim(row)) for name, *row in connection.run(EVERYWHERE).fetchall()]
 
 
 def take_over(connection: LogConnection, key: int, claim: Claim, owner: str, *, again: bool) -> Claim | None:
-    """Return the claim under a new fence, with its drafts; None if it is no longer there.
-
-    `again`: an attempt before this one may have taken it over.
-    """
+    """Take over as `ClaimStore.take_over`; `again`: an earlier attempt may have done it."""
     its = claim._replace(owner=owner)
     # Deleted and inserted, because the new row gets a greater fence: the old owner's appends are refused.
     if connection.run("DELETE FROM {s}.claims WHERE fence = %s", (claim.fence,)).rowcount != 1:
@@ -76,7 +70,7 @@ def take_over(connection: LogConnection, key: int, claim: Claim, owner: str, *, 
 
 
 def delete(connection: LogConnection, fence: int) -> bool:
-    """Remove a claim with its draft; False where it is no longer there."""
+    """Remove a claim with its draft; False if it is gone."""
     return connection.run(DELETE, {"fence": fence}).rowcount == 1
 
 
@@ -87,10 +81,10 @@ def add_drafts(
     *,
     again: bool,
 ) -> None:
-    """Store pieces of drafts, by fences; none for a claim that no longer exists.
+    """Store pieces by fence, unless the claim is gone.
 
-    `stored` gets the fences and numbers that they have. `again`: an attempt before this one, which has left
-    its own there, may have been committed: a fence's pieces are written by its one owner.
+    `stored` gets their fences and numbers. `again`: an earlier attempt may have been committed; only the
+    owner writes a fence's pieces.
     """
     # Any of them: an effect may have been settled since, which removes its own.
     if again and any(connection.run(STORED, each).fetchone() for each in stored):
@@ -100,7 +94,7 @@ def add_drafts(
 
 
 def drafts(connection: LogConnection, fence: int) -> list[bytes]:
-    """Return the stored pieces of a claim, in order."""
+    """Return a claim's stored pieces, in order."""
     return [said for (said,) in connection.run(DRAFTED, (fence,)).fetchall()]
 
 
@@ -144,7 +138,7 @@ UNSEEN = """SELECT c.stream, c.fence, c.lane, c.effect, c.cause, c.attempt, coal
 
 
 def drafted(connection: LogConnection, keys: Collection[int], seen: Mapping[int, int]) -> list[DraftRow]:
-    """Return claims of streams, with draft rows not seen."""
+    """Return draft rows as `DraftStore.since`."""
     rows = connection.run(UNSEEN, ([*seen], [*seen.values()], [*keys])).fetchall()
     return [
         DraftRow(key, fence, _text(lane), _text(effect), *rest) for key, fence, lane, effect, *rest in rows

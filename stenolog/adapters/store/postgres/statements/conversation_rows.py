@@ -1,6 +1,6 @@
-"""The statements on `conversations`, and on `history`, the chain of records over what becomes of them.
+"""Statements on `conversations`, and on `history`, the chain of their changes.
 
-Whoever writes to `history` has its turn (`datastore.HISTORY`).
+Who writes to `history` has its turn (`datastore.HISTORY`).
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ MARK_DELETION = """INSERT INTO {s}.tracking (name, stream, position, piece) VALU
 
 
 def find_all(connection: LogConnection, names: Collection[str]) -> dict[str, int]:
-    """Return the streams of those of the names that there are."""
+    """Return the existing names' streams."""
     return dict(connection.run(FIND_ALL, ([*filter(can_be_stored, names)],)).fetchall())
 
 
 def names(connection: LogConnection, which: Which, *, limit: int | None, order: Order) -> list[str]:
-    """Return the names of some conversations, in an order; the oldest is the one that was begun first."""
+    """Return conversations' names in an order; the oldest was begun first."""
     conditions, values = _conditions(which)
     rows = f"{{s}}.conversations {conditions}"
     if order == "latest":
@@ -57,7 +57,7 @@ def names(connection: LogConnection, which: Which, *, limit: int | None, order: 
 
 
 def count(connection: LogConnection, which: Which) -> int:
-    """Return the number of conversations selected."""
+    """Return the number selected."""
     conditions, values = _conditions(which)
     row = connection.run(f"SELECT count(*) FROM {{s}}.conversations {conditions}", values).fetchone()
     return int(row[0]) if row else 0
@@ -96,13 +96,13 @@ def create(
 
 
 def is_archived(connection: LogConnection, key: int, at: int | None) -> bool:
-    """Return whether a stream is archived since that time; with None, whether it is not."""
+    """Return whether a stream is archived since that time; with None, whether it is not archived."""
     row = connection.run("SELECT archived_at FROM {s}.conversations WHERE stream = %s", (key,)).fetchone()
     return row == (at,)
 
 
 def delete(connection: LogConnection, key: int) -> None:
-    """Delete the conversation, its entries and the rows beside it, but not its blobs.
+    """Delete the conversation, its entries and rows, but not its blobs.
 
     Raises `ConversationNotFoundError`.
     """

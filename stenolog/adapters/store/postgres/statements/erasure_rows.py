@@ -1,6 +1,6 @@
-"""Erasures as rows: a payload is overwritten in one transaction, and marked for what derives from it.
+"""Erasures as rows: a payload is overwritten in one transaction, and what derives from it is marked.
 
-PostgreSQL keeps the old row until a VACUUM, and in its write-ahead log and backups until these expire.
+PostgreSQL keeps the old row until a VACUUM, and in write-ahead log and backups until these expire.
 """
 
 from __future__ import annotations
@@ -15,6 +15,6 @@ NEW_KEY = "UPDATE {s}.meta SET seal_key = %s"
 
 
 def stored(connection: LogConnection, key: int, position: int) -> tuple[str, bytes, bytes] | None:
-    """Return topic, salt and payload of an entry that is not erased."""
+    """Return an unerased entry's topic, salt and payload."""
     row: tuple[str, bytes, bytes] | None = connection.run(STORED, (key, position)).fetchone()
     return row

@@ -1,4 +1,4 @@
-"""The statements on `stored_events`: rows in, records out, by ranges and in pages."""
+"""Statements on `stored_events`: rows in, records out, by ranges and in pages."""
 
 from __future__ import annotations
 
@@ -81,20 +81,20 @@ def _only(topics: Sequence[str]) -> tuple[str, tuple[list[str], ...]]:
 
 
 def stretch(connection: LogConnection, key: int, after: int, upto: int) -> tuple[int, Head] | None:
-    """Return the number of rows after `after`, at most 4096, and the last one's head."""
+    """Return the number of rows after `after`, at most 4096, and the last's head."""
     count, last = connection.run(STRETCH, (key, after, upto)).fetchone() or (0, None)
     digest = digest_at(connection, key, last) if count else None
     return None if digest is None else (count, Head(last, digest))
 
 
 def by_id(connection: LogConnection, key: int, id: str) -> Record | None:
-    """Return the stream's own record with that entry id."""
+    """Return the stream's own record of that id."""
     row = connection.run(BY_ID, (key, id)).fetchone()
     return Record._make(row) if row else None
 
 
 def by_ids(connection: LogConnection, key: int, ids: Sequence[str]) -> dict[str, Record]:
-    """Return the stream's own records with these ids."""
+    """Return the stream's own records of these ids."""
     rows = connection.run(BY_IDS, (key, list(ids))).fetchall()
     return {record.id: record for record in map(Record._make, rows)}
 
@@ -106,13 +106,13 @@ def head(connection: LogConnection, key: int) -> Head | None:
 
 
 def digest_at(connection: LogConnection, key: int, position: int) -> bytes | None:
-    """Return the digest stored at a position of the stream itself."""
+    """Return the digest at a stream's own position."""
     row = connection.run(DIGEST, (key, position)).fetchone()
     return row[0] if row else None
 
 
 def digest_on(connection: LogConnection, segments: Sequence[Segment], position: int) -> bytes | None:
-    """Return the digest of a conversation's entry; None if there is none."""
+    """Return the digest of a conversation's entry, if any."""
     for segment in segments:
         if segment.after < position <= segment.upto:
             return digest_at(connection, segment.key, position)
@@ -120,5 +120,5 @@ def digest_on(connection: LogConnection, segments: Sequence[Segment], position: 
 
 
 def notifications(connection: LogConnection, key: int, first: int, last: int) -> list[int]:
-    """Return the notification ids of a range of positions."""
+    """Return the notification ids of a range."""
     return [id for (id,) in connection.run(NOTIFICATIONS, (key, first, last)).fetchall()]

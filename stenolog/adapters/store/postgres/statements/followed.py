@@ -101,7 +101,7 @@ def committed(
 
 
 def committed_at(connection: LogConnection, notifications: Sequence[int]) -> list[CommittedRow]:
-    """Return the entries with these notification ids that exist."""
+    """Return the existing entries with these notification ids."""
     return [*map(CommittedRow._make, connection.run(AT, (list(notifications),)).fetchall())]
 
 
@@ -130,7 +130,7 @@ def moment(connection: LogConnection, after: int, limit: int) -> LogMoment:
 
 
 def notification_bounds(connection: LogConnection, segment: Segment) -> tuple[int, int]:
-    """Return the notification ids of a segment's first and last entry; 0 if it has none."""
+    """Return the notification ids of a segment's ends; 0 if it is empty."""
     key, after, upto = segment
     first, last = connection.run(ENDS, (key, after, key, upto)).fetchone() or (0, 0)
     return first or 0, last or 0
@@ -139,7 +139,7 @@ def notification_bounds(connection: LogConnection, segment: Segment) -> tuple[in
 def select_notifications(
     connection: LogConnection, first: int, last: int | None, topics: Sequence[str], limit: int
 ) -> list[Notification]:
-    """Return the library's notifications from one id to another."""
+    """Return the library's notifications in a range."""
     statement = NOTIFIED.replace("{only}", "AND e.topic = ANY(%s)" if topics else "")
     only = (list(topics),) if topics else ()
     values = (first, LAST if last is None else last, *only, limit)
@@ -157,6 +157,6 @@ APPENDED = f"""SELECT {COLUMNS}
 
 
 def appended(connection: LogConnection, behind: Mapping[int, int], limit: int) -> list[CommittedRow]:
-    """Return the next entries of streams after a position of each."""
+    """Return the next entries of streams, each after its position."""
     values = ([*behind], [*behind.values()], limit)
     return [*map(CommittedRow._make, connection.run(APPENDED, values).fetchall())]

@@ -1,4 +1,4 @@
-"""Statements on `claims` and on `drafts`, the claims that effects are under, and what they have streamed."""
+"""Statements on `claims` and `drafts`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DRAFT = """INSERT INTO drafts (fence, number, said)
 def take(
     connection: sqlite3.Connection, key: int, name: str, wanted: Sequence[Claim], expected: int
 ) -> list[Claim | None]:
-    """Return the claims with their fences; None for one that another process has."""
+    """Take as `ClaimStore.take`."""
     head = event_rows.head(connection, key) or START
     # Claims and appends never cross: an effect was decided on at this position, and at no other.
     if head.position != expected:
@@ -37,17 +37,17 @@ def take(
 
 
 def of_stream(connection: sqlite3.Connection, key: int) -> list[Claim]:
-    """Return the claims on a conversation's effects, the oldest first."""
+    """Return a conversation's claims, the oldest first."""
     return [*map(Claim._make, connection.execute(OF, (key,)).fetchall())]
 
 
 def everywhere(connection: sqlite3.Connection) -> list[tuple[str, Claim]]:
-    """Return all claims in the log, each with the name of its conversation, the oldest first."""
+    """Return all claims with their conversations' names, oldest first."""
     return [(name, Claim._make(claim)) for name, *claim in connection.execute(EVERYWHERE).fetchall()]
 
 
 def take_over(connection: sqlite3.Connection, key: int, claim: Claim, owner: str) -> Claim | None:
-    """Return the claim under a new fence, with its drafts; None if it is no longer there."""
+    """Take over as `ClaimStore.take_over`."""
     drafted = drafts(connection, claim.fence)
     # Deleted and inserted, because the new row gets a greater fence: the old owner's appends are refused.
     if not delete(connection, claim.fence):
@@ -59,17 +59,17 @@ def take_over(connection: sqlite3.Connection, key: int, claim: Claim, owner: str
 
 
 def delete(connection: sqlite3.Connection, fence: int) -> bool:
-    """Remove a claim; False where it is no longer there."""
+    """Remove a claim; False if it is gone."""
     return connection.execute(DELETE, (fence,)).rowcount == 1
 
 
 def add_drafts(connection: sqlite3.Connection, said: Iterable[tuple[int, bytes]]) -> None:
-    """Store pieces of drafts, by fences; none for a claim that no longer exists."""
+    """Store pieces by fence, unless the claim is gone."""
     connection.executemany(DRAFT, [(text, fence) for fence, text in said])
 
 
 def drafts(connection: sqlite3.Connection, fence: int) -> list[bytes]:
-    """Return the stored pieces of a claim, in order."""
+    """Return a claim's stored pieces, in order."""
     rows = connection.execute("SELECT said FROM drafts WHERE fence = ? ORDER BY number", (fence,)).fetchall()
     return [said for (said,) in rows]
 
@@ -88,6 +88,6 @@ UNSEEN = """SELECT c.stream, c.fence, c.lane, c.effect, c.cause, c.attempt, coal
 
 
 def drafted(connection: sqlite3.Connection, keys: Collection[int], seen: Mapping[int, int]) -> list[DraftRow]:
-    """Return the claims on streams, with the rows of their drafts that were not seen."""
+    """Return draft rows as `DraftStore.since`."""
     values = (json.dumps([*keys]), json.dumps(seen))
     return [*map(DraftRow._make, connection.execute(UNSEEN, values).fetchall())]

@@ -1,4 +1,4 @@
-"""Statements on `conversations`, and on `history`, the chain of records over what becomes of them."""
+"""Statements on `conversations`, and on `history`, the chain of their changes."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ MARK_DELETION = "INSERT OR REPLACE INTO tracking (name, stream, position, piece)
 
 
 def find_all(connection: sqlite3.Connection, names: Collection[str]) -> dict[str, int]:
-    """Return the streams of those of the names that there are."""
+    """Return the existing names' streams."""
     return dict(connection.execute(FIND_ALL, (json.dumps([*names]),)).fetchall())
 
 
 def names(
     connection: sqlite3.Connection, which: Which, *, limit: int | None = None, order: Order = "oldest"
 ) -> list[str]:
-    """Return the names of some conversations, in an order; the oldest is the one that was begun first."""
+    """Return conversations' names in an order; the oldest was begun first."""
     conditions, values = _conditions(which)
     rows = f"conversations {conditions}"
     if order == "latest":
@@ -66,7 +66,7 @@ def names(
 
 
 def count(connection: sqlite3.Connection, which: Which) -> int:
-    """Return the number of conversations selected."""
+    """Return the number selected."""
     conditions, values = _conditions(which)
     row = connection.execute(f"SELECT count(*) FROM conversations {conditions}", values).fetchone()
     return int(row[0])
@@ -94,7 +94,7 @@ def _conditions(which: Which) -> tuple[str, list[Any]]:
 def create(
     connection: sqlite3.Connection, name: str, *, parent: int | None = None, fork: int | None = None
 ) -> int:
-    """Return a new stream, forked from `parent` at position `fork` where given."""
+    """Return a new stream, forked from `parent` at `fork` if given."""
     check_storable("name", name)
     key = connection.execute(CREATE, (name, parent, fork)).lastrowid
     assert key is not None
@@ -109,7 +109,7 @@ def every(connection: sqlite3.Connection) -> list[ConversationKey]:
 
 
 def delete(connection: sqlite3.Connection, key: int) -> None:
-    """Delete the conversation, its entries and the rows beside it, but not its blobs.
+    """Delete the conversation, its entries and rows, but not its blobs.
 
     Raises `ConversationNotFoundError`.
     """
@@ -133,7 +133,7 @@ CONVERSATIONS = "SELECT stream, name, parent, fork_position, archived_at FROM co
 
 
 def fill_history(connection: sqlite3.Connection) -> None:
-    """Write the history of a file of an earlier version: its conversations as they are now."""
+    """Write the history of an earlier version's file from its present conversations."""
     for stream, name, parent, fork, archived_at in connection.execute(CONVERSATIONS).fetchall():
         what = BEGUN if parent is None else FORKED
         shared.add_change(connection, stream, what, value=fork, parent=parent, name=name)
@@ -144,7 +144,7 @@ def fill_history(connection: sqlite3.Connection) -> None:
 
 
 def record_imports(connection: sqlite3.Connection) -> None:
-    """Move the marks of imports that an earlier version kept in `tracking` into the history."""
+    """Move an earlier version's marks of imports from `tracking` to the history."""
     for stream, first, last in connection.execute(IMPORT_MARKS).fetchall():
         shared.note_import(connection, stream, first, last)
     connection.execute(DROP_IMPORT_MARKS)

@@ -20,7 +20,7 @@ def _run(connection: sqlite3.Connection, statement: str, values: tuple[Any, ...]
 
 
 def clean_text(text: str) -> str:
-    """Return the text as SQLite takes it: a lone surrogate, which no name has, becomes another character."""
+    """Return the text as SQLite takes it: a lone surrogate, which no name has, is replaced."""
     return text.encode(errors="surrogatepass").decode(errors="replace")
 
 

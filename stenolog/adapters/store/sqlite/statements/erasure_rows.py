@@ -1,7 +1,6 @@
-"""Erasures as rows: a payload is overwritten in one transaction, and marked for what derives from it.
+"""Erasures as rows: a payload is overwritten in one transaction, and what derives from it is marked.
 
-Marks in `tracking`, written in the same transaction, tell what is still to be removed from the files beside
-the log (see `erasures`).
+Marks in `tracking` name what is still to be removed beside the log (see `erasures`).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ TABLES = "SELECT name FROM stenolog_tables"
 
 
 def stored(connection: sqlite3.Connection, key: int, position: int) -> tuple[str, bytes, bytes] | None:
-    """Return topic, salt and payload of an entry that is not erased."""
+    """Return an unerased entry's topic, salt and payload."""
     row: tuple[str, bytes, bytes] | None = connection.execute(STORED, (key, position)).fetchone()
     return row
 
@@ -28,7 +27,7 @@ def stored(connection: sqlite3.Connection, key: int, position: int) -> tuple[str
 def replace(
     connection: sqlite3.Connection, key: int, position: int, size: int, erased: bytes, left: bytes
 ) -> None:
-    """Overwrite a payload, and remove what was made of it in the same file."""
+    """Overwrite a payload, and remove what derives from it in the file."""
     connection.execute(ERASE, (size, erased, left, key, position))
     if connection.execute(HAS_TABLES).fetchone():
         for (table,) in connection.execute(TABLES).fetchall():
@@ -39,6 +38,6 @@ def replace(
 
 
 def set_seal_key(connection: sqlite3.Connection, seal_key: bytes) -> None:
-    """Set the key that seals the files beside the log from now on."""
+    """Set the key that seals the files beside the log."""
     # With another seal key, checkpoints that other processes made of the words are not used any more.
     connection.execute(NEW_KEY, (seal_key,))

@@ -1,4 +1,4 @@
-"""The statements on `stored_events`: rows in, records out, by ranges and in pages."""
+"""Statements on `stored_events`: rows in, records out, by ranges and in pages."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ DIGEST = "SELECT digest FROM stored_events WHERE originator_id = ? AND originato
 class SelfClosingConnection(sqlite3.Connection):
     """A connection that closes itself when collected.
 
-    A forgotten log is closed with its files. The garbage collector may reach its connections first, and since
-    Python 3.13 SQLite's own warn then.
+    The garbage collector may reach a forgotten log's connections first, and since Python 3.13 SQLite's own
+    warn then.
     """
 
     def __del__(self) -> None:
@@ -206,14 +206,14 @@ def _bytes(rows: list[Row], nth: int) -> int:
 
 
 def stretch(connection: sqlite3.Connection, key: int, after: int, upto: int) -> tuple[int, Head] | None:
-    """Return the number of rows after `after`, at most 4096, and the last one's head."""
+    """Return the number of rows after `after`, at most 4096, and the last's head."""
     count, last = connection.execute(STRETCH, (key, after, upto)).fetchone()
     digest = digest_at(connection, key, last) if count else None
     return None if digest is None else (count, Head(last, digest))
 
 
 def by_id(connection: sqlite3.Connection, key: int, id: str) -> Record | None:
-    """Return the stream's own record with that entry id."""
+    """Return the stream's own record of that id."""
     row = connection.execute(BY_ID, (key, id)).fetchone()
     return Record._make(row) if row else None
 
@@ -225,13 +225,13 @@ def head(connection: sqlite3.Connection, key: int) -> Head | None:
 
 
 def head_until(connection: sqlite3.Connection, key: int, newest: int) -> Head:
-    """Return a stream's head when the log's newest entry had this notification id."""
+    """Return a stream's head as of a notification id."""
     row = connection.execute(HEAD_UNTIL, (key, newest)).fetchone()
     return Head._make(row) if row else START
 
 
 def digest_at(connection: sqlite3.Connection, key: int, position: int) -> bytes | None:
-    """Return the digest stored at a position of the stream itself."""
+    """Return the digest at a stream's own position."""
     row = connection.execute(DIGEST, (key, position)).fetchone()
     return row[0] if row else None
 
@@ -256,7 +256,7 @@ def committed(
 
 
 def committed_at(connection: sqlite3.Connection, notifications: Sequence[int]) -> list[CommittedRow]:
-    """Return the entries with these notification ids that exist."""
+    """Return the existing entries with these notification ids."""
     marks = ", ".join("?" * len(notifications))
     rows = connection.execute(f"{COMMITTED} e.rowid IN ({marks})", notifications).fetchall()
     return [*map(CommittedRow._make, rows)]
@@ -268,7 +268,7 @@ def newest(connection: sqlite3.Connection, upto: int = LAST) -> tuple[int, bytes
 
 
 def notifications(connection: sqlite3.Connection, key: int, first: int, last: int) -> list[int]:
-    """Return the notification ids of a range of positions."""
+    """Return the notification ids of a range."""
     return [id for (id,) in connection.execute(NOTIFICATIONS, (key, first, last)).fetchall()]
 
 
@@ -296,14 +296,14 @@ NOTIFIED = f"""SELECT c.name, e.originator_version, {TOPIC}, {STATE}, e.rowid
 def select_notifications(
     connection: sqlite3.Connection, first: int, last: int | None, topics: Sequence[str], limit: int
 ) -> list[Row]:
-    """Return the rows of the library's notifications from one id to another."""
+    """Return rows of the library's notifications in a range."""
     only = f"AND e.topic IN ({', '.join('?' * len(topics))})" if topics else ""
     values = (first, LAST if last is None else last, *topics, limit)
     return connection.execute(f"{NOTIFIED} {only} ORDER BY e.rowid LIMIT ?", values).fetchall()
 
 
 def digest_on(connection: sqlite3.Connection, segments: Sequence[Segment], position: int) -> bytes | None:
-    """Return the digest of a conversation's entry; None if there is none."""
+    """Return the digest of a conversation's entry, if any."""
     for segment in segments:
         if segment.after < position <= segment.upto:
             return digest_at(connection, segment.key, position)
@@ -319,7 +319,7 @@ APPENDED = f"""{COMMITTED} e.rowid IN (
 
 
 def appended(connection: sqlite3.Connection, behind: Mapping[int, int], limit: int) -> list[CommittedRow]:
-    """Return the next entries of streams behind a position of each."""
+    """Return the next entries of streams, each after its position."""
     return [*map(CommittedRow._make, connection.execute(APPENDED, (json.dumps(behind), limit)).fetchall())]
 
 

@@ -223,7 +223,7 @@ class SqliteLogDatastore(SQLiteDatastore):
         return connection
 
     def _look_around(self, connection: sqlite3.Connection, note: durable_head.DurableHead | None) -> None:
-        """Remember which file was opened; note one that replaced the noted one."""
+        """Remember the opened file; note one that replaced the noted one."""
         self.seal_key = file_safety.seal_key(connection)
         if self.in_memory:
             return

@@ -169,7 +169,7 @@ def check(path: str, connection: sqlite3.Connection, note: DurableHead) -> None:
 
 
 def lost(path: str, note: DurableHead, found: str) -> CorruptLogError:
-    """Return the error of a log that has lost something."""
+    """Return the error of a log with losses."""
     advice = ADVICE.format(lock=f"{path}-lock")
     return CorruptLogError(
         f"{path}: expected {in_words(note)} (noted in {path}-lock), found {found}. The file or its "

@@ -1,31 +1,28 @@
 """Group commit: jobs that arrive during a transaction are written together in the next one.
 
-Most of the time of an append is one `fsync`. If 64 threads committed one after another, the last would wait
-for 64 of them. With groups it waits for two: the commit under way, and that of its own group.
+Most of an append's time is one `fsync`. Of 64 threads that commit one after another, the last would wait for
+64; with groups it waits for two: the commit under way, and its own group's.
 
-A job is a function that writes into a transaction, such as `appends.append`.
-`GroupCommit.write` has two ways to run it:
+A job is a function that writes into a transaction, such as `appends.append`. `GroupCommit.write` runs it:
 
-- No thread is writing and the queue is empty: the caller runs the job in its own thread (`SingleWrite`). A
-  lone writer pays nothing for the group, and no caller waits in the hope of company.
-- Otherwise the caller puts the job in the queue and sleeps. The writer thread takes all jobs that have
-  gathered, at most `MOST`, into one transaction (`WriteBatch`), commits it, and wakes their callers. It
-  ends after `LINGER` seconds without a job.
+- In the caller's thread (`SingleWrite`), if no thread is writing and the queue is empty.
+- Otherwise in the writer thread, while the caller sleeps. It takes all queued jobs, at most `MOST`, into one
+  transaction (`WriteBatch`), commits it, and wakes their callers. It ends after `LINGER` idle seconds.
 
 Jobs of one group do not notice each other:
 
-- A job that raises has its changes undone by a savepoint. Its own caller gets the error; the others commit.
-- A job sees what the jobs before it wrote: `heads` says where each stream stands within the transaction.
-- Inserted rows are gathered and written by one statement, because each statement costs a switch of threads.
-  If a row is refused, the jobs that were gathered run again one by one, to find the one at fault.
+- A savepoint undoes the changes of a job that raises; only its caller gets the error.
+- A job sees what earlier ones wrote: `heads` has each stream's head within the transaction.
+- Rows are written by one statement, because each statement costs a switch of threads. If a row is refused,
+  its jobs run again one by one, to find the one at fault.
 
 A stream learns its new head after the commit (`remember`).
 
-An error that ends the transaction, such as a full disk, is raised in every caller of the group. Nothing of
-the group is written then. After `StoreTimeoutError` the queued jobs fail too. A caller that is interrupted
-while it sleeps does not stop its job. To learn whether it was done, append again with the same entry id.
+An error that ends the transaction, such as a full disk, is raised in every caller of the group, and nothing
+of it is written. After `StoreTimeoutError` the queued jobs fail too. Interrupting a sleeping caller does not
+stop its job: append again with the same entry id to learn whether it was done.
 
-The turn among threads, and the lock among processes, are taken by `store.writing` (see `transaction`).
+`store.writing` takes the turn among threads and the lock among processes (see `transaction`).
 """
 
 from __future__ import annotations
@@ -147,7 +144,6 @@ class Savepoint:
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """The connection that the savepoint writes with."""
         return self._connection
 
     @property
