@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
 
-from tests.tap.given import Recorded, Relay, Server, relay, server
+from tests.tap.given import Handler, Recorded, Relay, Server, relay, server
 
 
 class Pair(NamedTuple):
@@ -15,6 +16,11 @@ class Pair(NamedTuple):
 
     relay: Relay
     server: Server
+
+    def speaking(self, handler: Handler) -> socket.socket:
+        """Let the server speak so from now on, and return a new connection of a client."""
+        self.server.handler = handler
+        return self.relay.connect()
 
     def last(self) -> Recorded:
         """Wait until every exchange has ended, and return the newest."""

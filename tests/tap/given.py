@@ -128,6 +128,11 @@ class Relay:
         client.settimeout(PATIENCE)
         return client
 
+    def head(self, *headers: str, method: str = "GET", path: str = "/v1") -> bytes:
+        """Return the head of a request to the upstream."""
+        first = f"{method} {self.base}{path} HTTP/1.1"
+        return "\r\n".join([first, f"Host: {self.host}", *headers, "", ""]).encode()
+
     def exchanges(self) -> list[Recorded]:
         """Return the exchanges in the journal now, in order."""
         found: dict[int, Recorded] = {}
@@ -191,6 +196,17 @@ def server(handler: Handler | None = None) -> Iterator[Server]:
         yield running
     finally:
         running.close()
+
+
+@contextmanager
+def talking(folder: Path, handler: Handler, **options: Any) -> Iterator[tuple[Relay, socket.socket]]:
+    """Run a server and a relay before it, and connect a client."""
+    with (
+        server(handler) as upstream,
+        relay(folder / "run", upstream.port, **options) as running,
+        running.connect() as client,
+    ):
+        yield running, client
 
 
 def read(connection: socket.socket, size: int) -> bytes:

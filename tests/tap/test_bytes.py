@@ -86,8 +86,7 @@ def exchange(
         if not closes:
             assert is_closed(connection)
 
-    pair.server.handler = speak
-    with pair.relay.connect() as client:
+    with pair.speaking(speak) as client:
         client.sendall(request)
         for piece in pieces:
             assert read(client, len(piece)) == piece
@@ -189,8 +188,7 @@ def test_a_request_may_come_in_pieces_of_any_size(pair: Pair, size: int) -> None
         received.put(read(connection, len(expected)))
         connection.sendall(answer(b"ok"))
 
-    pair.server.handler = speak
-    with pair.relay.connect() as client:
+    with pair.speaking(speak) as client:
         for at in range(0, len(request), size):
             client.sendall(request[at : at + size])
         assert read_all(client) == answer(b"ok")

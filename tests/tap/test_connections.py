@@ -37,8 +37,7 @@ def reset(connection: socket.socket) -> None:
 
 
 def test_requests_of_one_connection_share_one_connection_to_the_server(pair: Pair) -> None:
-    pair.server.handler = answers
-    with pair.relay.connect() as client:
+    with pair.speaking(answers) as client:
         for _ in range(5):
             client.sendall(request(pair.relay))
             assert read(client, len(OK)) == OK
@@ -47,8 +46,7 @@ def test_requests_of_one_connection_share_one_connection_to_the_server(pair: Pai
 
 
 def test_requests_sent_before_the_answer_are_answered_in_order(pair: Pair) -> None:
-    pair.server.handler = answers
-    with pair.relay.connect() as client:
+    with pair.speaking(answers) as client:
         client.sendall(request(pair.relay) * 20)
         assert read(client, 20 * len(OK)) == 20 * OK
 
@@ -60,8 +58,7 @@ def test_a_server_that_closes_an_idle_connection_closes_the_client_s(pair: Pair)
         read(connection, len(read_head(connection)) and 2)
         connection.sendall(OK)
 
-    pair.server.handler = speak
-    with pair.relay.connect() as client:
+    with pair.speaking(speak) as client:
         client.sendall(request(pair.relay))
         assert read_all(client) == OK
 
@@ -77,8 +74,7 @@ def test_a_408_that_nobody_asked_for_reaches_the_client(pair: Pair) -> None:
         connection.sendall(late)
 
     answered = threading.Event()
-    pair.server.handler = speak
-    with pair.relay.connect() as client:
+    with pair.speaking(speak) as client:
         client.sendall(request(pair.relay))
         assert read(client, len(OK)) == OK
         answered.set()
@@ -101,8 +97,7 @@ def test_a_request_that_began_before_the_server_closed_goes_over_a_new_connectio
             assert is_closed(connection)
 
     begun, before = threading.Event(), len(pair.relay.exchanges())
-    pair.server.handler = speak
-    with pair.relay.connect() as client:
+    with pair.speaking(speak) as client:
         client.sendall(request(pair.relay))
         assert read(client, len(OK)) == OK
         client.sendall(request(pair.relay)[:-1])
@@ -125,8 +120,7 @@ def test_a_client_that_disconnects_cancels_the_server_s_work(pair: Pair) -> None
         connection.sendall(CHUNKED + b"5\r\nhello\r\n")
         cancelled.put(is_closed(connection))
 
-    pair.server.handler = speak
-    with pair.relay.connect() as client:
+    with pair.speaking(speak) as client:
         client.sendall(request(pair.relay))
         assert read(client, len(CHUNKED) + 10) == CHUNKED + b"5\r\nhello\r\n"
 
@@ -157,8 +151,7 @@ def test_an_answer_that_is_cut_is_cut_for_the_client_and_its_part_is_recorded(pa
         read(connection, 2)
         connection.sendall(CHUNKED + b"5\r\nhello\r\n9\r\nwor")
 
-    pair.server.handler = speak
-    with pair.relay.connect() as client:
+    with pair.speaking(speak) as client:
         client.sendall(request(pair.relay))
         assert read_all(client) == CHUNKED + b"5\r\nhello\r\n9\r\nwor"
 
@@ -179,8 +172,7 @@ def test_a_reset_of_an_answer_without_a_length_is_a_reset_for_the_client(pair: P
         arrived.wait(20)
         reset(connection)
 
-    pair.server.handler = speak
-    with pair.relay.connect() as client:
+    with pair.speaking(speak) as client:
         client.sendall(request(pair.relay))
         assert read(client, len(part)) == part
         arrived.set()
@@ -194,8 +186,7 @@ def test_a_server_that_closes_without_an_answer_leaves_the_client_without_one(pa
     def speak(connection: socket.socket) -> None:
         read_head(connection)
 
-    pair.server.handler = speak
-    with pair.relay.connect() as client:
+    with pair.speaking(speak) as client:
         client.sendall(request(pair.relay))
         assert is_closed(client)
 
@@ -213,8 +204,7 @@ def test_an_answer_that_is_not_understood_passes_and_the_client_goes_on(pair: Pa
             read(connection, 2)
             connection.sendall(odd)
 
-    pair.server.handler = speak
-    with pair.relay.connect() as client:
+    with pair.speaking(speak) as client:
         for _ in range(3):
             client.sendall(request(pair.relay))
             assert read(client, len(odd)) == odd
@@ -252,8 +242,7 @@ def test_a_server_that_resets_in_mid_body_ends_the_client_s_connection(pair: Pai
         read(connection, 1 << 20)
         reset(connection)
 
-    pair.server.handler = speak
-    with pair.relay.connect() as client:
+    with pair.speaking(speak) as client:
         client.sendall(request(pair.relay, b"x" * (20 << 20)))
         assert is_closed(client)
 
@@ -270,8 +259,7 @@ def test_a_client_that_does_not_read_stops_the_server_and_then_gets_everything(p
         connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(content) + content)
         sent.set()
 
-    pair.server.handler = speak
-    with pair.relay.connect() as client:
+    with pair.speaking(speak) as client:
         client.sendall(request(pair.relay))
         assert not sent.wait(0.5)
         assert read_all(client).endswith(content)

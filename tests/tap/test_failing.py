@@ -12,17 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.tap.given import Relay, read, read_all, read_head, relay, server
+from tests.tap.given import Relay, read, read_all, read_head, relay, server, talking
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 MEGABYTE = 1 << 20
 MEMORY_KILOBYTES = 300 * 1000
 """Resident memory of the relay at most, at 150 MB."""
-
-
-def head_of(running: Relay, size: int) -> bytes:
-    lines = f"POST {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\nContent-Length: {size}\r\n\r\n"
-    return lines.encode()
 
 
 def answers(connection: socket.socket) -> None:
@@ -37,7 +32,7 @@ def peak_kilobytes(running: Relay) -> int:
 
 
 def ask(running: Relay, client: socket.socket, size: int) -> None:
-    client.sendall(head_of(running, size) + b"x" * size)
+    client.sendall(running.head(f"Content-Length: {size}", method="POST") + b"x" * size)
     assert read(client, len(OK)) == OK
 
 
@@ -65,11 +60,7 @@ def test_a_disk_that_is_full_stops_nothing_and_leaves_a_gap(tmp_path: Path) -> N
 
 
 def test_a_folder_that_is_deleted_stops_nothing(tmp_path: Path) -> None:
-    with (
-        server(answers) as upstream,
-        relay(tmp_path / "run", upstream.port) as running,
-        running.connect() as client,
-    ):
+    with talking(tmp_path, answers) as (running, client):
         ask(running, client, 1000)
         running.ended(1)
         shutil.rmtree(tmp_path / "run")
@@ -83,11 +74,7 @@ def test_a_folder_that_is_deleted_stops_nothing(tmp_path: Path) -> None:
 
 
 def test_a_tap_that_does_not_wait_says_so_of_each_request(tmp_path: Path) -> None:
-    with (
-        server(answers) as upstream,
-        relay(tmp_path / "run", upstream.port, waits=False) as running,
-        running.connect() as client,
-    ):
+    with talking(tmp_path, answers, waits=False) as (running, client):
         ask(running, client, 5 * MEGABYTE)
         (recorded,) = running.ended(1)
 
@@ -116,7 +103,7 @@ def test_a_body_of_150_megabytes_needs_little_memory_also_before_a_slow_server(
     with server(slow) as upstream, relay(tmp_path / "run", upstream.port) as running:
         digest = hashlib.sha256()
         with running.connect() as client:
-            client.sendall(head_of(running, size))
+            client.sendall(running.head(f"Content-Length: {size}", method="POST"))
             for number in range(150):
                 if fails and number == 20:
                     limit = (1000, resource.RLIM_INFINITY)
@@ -145,7 +132,7 @@ def test_a_request_in_mid_upload_when_the_disk_fills_goes_up_whole(tmp_path: Pat
     with server(keep) as upstream, relay(tmp_path / "run", upstream.port) as running:
         body = b"".join(bytes([number]) * MEGABYTE for number in range(20))
         with running.connect() as client:
-            client.sendall(head_of(running, len(body)) + body[: 9 * MEGABYTE])
+            client.sendall(running.head(f"Content-Length: {len(body)}", method="POST") + body[: 9 * MEGABYTE])
             while len(running.exchanges()[-1:]) == 0:
                 pass
             limit = (1000, resource.RLIM_INFINITY)

@@ -53,7 +53,7 @@ def large(connection: socket.socket) -> None:
 
 def get(running: Relay, client: socket.socket) -> int:
     """Ask, and return the size of the answer's content."""
-    client.sendall(f"GET {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\n\r\n".encode())
+    client.sendall(running.head())
     read_head(client)
     size = 0
     while size < SIZE:
@@ -89,6 +89,6 @@ def test_the_end_of_a_tap_does_not_wait_for_a_disk_that_hangs(tmp_path: Path, ha
     with server(answer) as upstream, relay(tmp_path / "run", upstream.port) as running:
         hanging.touch()
         with running.connect() as client:
-            client.sendall(f"GET {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\n\r\n".encode())
+            client.sendall(running.head())
             assert read(client, 12) == b"HTTP/1.1 204"
         assert running.stop() == 0

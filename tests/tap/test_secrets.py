@@ -21,7 +21,7 @@ from stenolog.apps.tap.journal_writer import JournalWriter
 from stenolog.apps.tap.relay.copies import Recording, RequestCopy
 from stenolog.apps.tap.relay.heads import recorded_target
 from tests.file_bytes import words_in
-from tests.tap.given import Relay, read, read_all, read_head, relay, server
+from tests.tap.given import Relay, read, read_all, read_head, relay, server, talking
 
 CHARACTERS = string.ascii_letters + string.digits
 CREDENTIAL_HEADERS = (
@@ -121,7 +121,7 @@ def test_a_password_in_the_upstream_s_url_goes_up_and_not_to_the_disk(tmp_path: 
     with server(speak) as upstream:
         url = f"http://user:pass%40word@127.0.0.1:{upstream.port}/proxy"
         with relay(tmp_path / "run", url) as running, running.connect() as client:
-            client.sendall(f"GET {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\n\r\n".encode())
+            client.sendall(running.head())
             assert read_all(client) == b"HTTP/1.1 204 No Content\r\n\r\n"
             running.ended(1)
     disk = on_disk(tmp_path)
@@ -146,13 +146,8 @@ def test_a_body_that_is_too_large_to_be_redacted_goes_up_as_it_comes_and_is_not_
         connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
         received.put(len(read(connection, 10 << 20)))
 
-    with (
-        server(speak) as upstream,
-        relay(tmp_path / "run", upstream.port, redacts=True) as running,
-        running.connect() as client,
-    ):
-        head = f"POST {running.base}/v1/files HTTP/1.1\r\nHost: {running.host}\r\n"
-        client.sendall(f"{head}Content-Length: {number << 20}\r\n\r\n".encode())
+    with talking(tmp_path, speak, redacts=True) as (running, client):
+        client.sendall(running.head(f"Content-Length: {number << 20}", method="POST"))
         for _ in range(75):
             client.sendall(part)
         # The upstream answers to what has gone up, before the client has sent the remainder.
@@ -205,13 +200,9 @@ def test_where_no_secrets_can_be_looked_for_traffic_goes_on_and_nothing_is_recor
         connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
 
     body = gzip.compress(b"no text: \xff" * 30_000)
-    with (
-        server(speak) as upstream,
-        relay(tmp_path / "run", upstream.port, redacts=True) as running,
-        running.connect() as client,
-    ):
-        head = f"POST {running.base}/long HTTP/1.1\r\nHost: {running.host}\r\nContent-Encoding: gzip\r\n"
-        client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    with talking(tmp_path, speak, redacts=True) as (running, client):
+        size = f"Content-Length: {len(body)}"
+        client.sendall(running.head(size, "Content-Encoding: gzip", method="POST") + body)
         assert read_head(client).split()[1] == b"204"
         (exchange,) = running.ended(1)
     assert received == [body]
@@ -229,11 +220,10 @@ def test_a_client_that_goes_while_its_body_is_redacted_leaves_no_request_behind(
 
     with server(speak) as upstream, relay(tmp_path / "run", upstream.port, redacts=True) as running:
         with running.connect() as client:
-            head = f"POST {running.base}/long HTTP/1.1\r\nHost: {running.host}\r\n"
-            client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            client.sendall(running.head(f"Content-Length: {len(body)}", method="POST") + body)
         (gone,) = running.ended(1)
         with running.connect() as client:
-            client.sendall(f"GET {running.base}/next HTTP/1.1\r\nHost: {running.host}\r\n\r\n".encode())
+            client.sendall(running.head(path="/next"))
             assert read_head(client).split()[1] == b"204"
     assert gone.json("end")["reason"] == "client-closed"
     assert [head.split()[1] for head in received if head] == [b"/next"]
@@ -250,13 +240,8 @@ def test_no_byte_of_another_protocol_is_recorded_under_redact(
         connection.sendall(switched)
         connection.sendall(read(connection, 9) + b" and back")
 
-    with (
-        server(speak) as upstream,
-        relay(tmp_path / "run", upstream.port, redacts=True) as running,
-        running.connect() as client,
-    ):
-        head = f"GET {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\nConnection: Upgrade\r\n"
-        client.sendall(f"{head}Upgrade: {protocol}\r\n\r\n".encode())
+    with talking(tmp_path, speak, redacts=True) as (running, client):
+        client.sendall(running.head("Connection: Upgrade", f"Upgrade: {protocol}"))
         assert read_head(client).split()[1] == status
         if status == b"101":
             client.sendall(b"from here")
@@ -270,7 +255,7 @@ def test_no_byte_of_another_protocol_is_recorded_under_redact(
 def test_the_journal_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     with server(lambda connection: None) as upstream, relay(tmp_path / "a" / "run", upstream.port) as running:
         with running.connect() as client:
-            client.sendall(f"GET {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\n\r\n".encode())
+            client.sendall(running.head())
             running.ended(1)
         modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "a").rglob("*")}
 
@@ -299,12 +284,8 @@ def test_an_answer_to_redact_is_passed_on_at_once_and_written_once_it_is_redacte
         assert may_end.wait(30)
         connection.sendall(sent[-1:])
 
-    with (
-        server(speak) as upstream,
-        relay(tmp_path / "run", upstream.port, redacts=True) as running,
-        running.connect() as client,
-    ):
-        client.sendall(f"GET {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\n\r\n".encode())
+    with talking(tmp_path, speak, redacts=True) as (running, client):
+        client.sendall(running.head())
         # All of it has come while the server still speaks; so far nothing of it is on disk.
         assert read_head(client) == head.encode()
         assert read(client, len(sent) - 1) == sent[:-1]
@@ -335,11 +316,7 @@ def test_no_reason_quotes_what_was_not_understood(tmp_path: Path, rest: str, sid
         read_head(connection)
         connection.sendall(f"HTTP/1.1 200 OK\r\n{rest}".encode())
 
-    with (
-        server(speak) as upstream,
-        relay(tmp_path / "run", upstream.port) as running,
-        running.connect() as client,
-    ):
+    with talking(tmp_path, speak) as (running, client):
         of_request = rest if side == "request" else "\r\n"
         head = f"POST {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\n"
         client.sendall((head + of_request).encode())
@@ -359,12 +336,8 @@ def test_what_two_readers_may_read_differently_is_passed_on_and_recorded_as_such
         read_head(connection)
         connection.sendall(answer)
 
-    with (
-        server(speak) as upstream,
-        relay(tmp_path / "run", upstream.port) as running,
-        running.connect() as client,
-    ):
-        client.sendall(f"GET {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\n\r\n".encode())
+    with talking(tmp_path, speak) as (running, client):
+        client.sendall(running.head())
         assert read_all(client) == answer
         (exchange,) = running.ended(1)
     assert exchange.json("end")["reason"] == (

@@ -62,8 +62,7 @@ def answers(connection: socket.socket) -> None:
 
 
 def ask(running: Relay, client: socket.socket, size: int = 2) -> bytes:
-    head = f"POST {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\nContent-Length: {size}\r\n\r\n"
-    client.sendall(head.encode() + b"x" * size)
+    client.sendall(running.head(f"Content-Length: {size}", method="POST") + b"x" * size)
     return read(client, len(OK))
 
 
@@ -101,8 +100,7 @@ def test_a_certificate_that_nobody_vouches_for_is_a_502_that_says_so(
         relay(tmp_path / "run", f"https://localhost:{upstream.port}") as running,
     ):
         with running.connect() as client:
-            head = f"GET {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\n\r\n"
-            client.sendall(head.encode())
+            client.sendall(running.head())
             answer = read_all(client)
         (recorded,) = running.ended(1)
 
@@ -133,8 +131,7 @@ def test_a_client_that_leaves_closes_the_tls_connection(
         relay(tmp_path / "run", f"https://localhost:{upstream.port}") as running,
     ):
         with running.connect() as client:
-            head = f"GET {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\n\r\n"
-            client.sendall(head.encode())
+            client.sendall(running.head())
             assert read(client, len(OK) - 1) == OK[:-1]
         assert closed.wait(20)
         (recorded,) = running.ended(1)
@@ -203,8 +200,7 @@ def test_a_proxy_that_refuses_is_a_502_that_says_so(tmp_path: Path, monkeypatch:
     with server(refuse) as proxying:
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxying.port}")
         with relay(tmp_path / "run", f"https://{NAME}") as running, running.connect() as client:
-            head = f"GET {running.base}/v1 HTTP/1.1\r\nHost: {running.host}\r\n\r\n"
-            client.sendall(head.encode())
+            client.sendall(running.head())
             answer = read_all(client)
 
     assert answer.endswith(b"cannot reach https://provider.test: the proxy refused: status 407\n")
