@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from pathlib import Path
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import pytest
@@ -31,12 +30,6 @@ ACT = json.dumps({"type": "note", "text": "edit a.py"}, separators=(",", ":"))
 DONE = ProviderPart(provider="command-line", raw=ACT)
 ONCE = RetryPolicy(attempts={})
 PATIENCE_SECONDS = 60.0
-
-
-@pytest.fixture
-def conversation(tmp_path: Path) -> Iterator[Conversation]:
-    with stenolog.open(tmp_path / "talks.db") as log:
-        yield log["talk"]
 
 
 class Working(Model):

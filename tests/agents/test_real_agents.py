@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,19 +38,6 @@ NO_RETRIES = RetryPolicy(attempts={})
 @pytest.fixture(scope="module", autouse=True)
 def programs() -> Path:
     return real.installed()
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with Provider() as made:
-        yield made
-        made.shutdown()
-
-
-@pytest.fixture
-def conversation(tmp_path: Path) -> Iterator[Conversation]:
-    with stenolog.open(tmp_path / "talks.db") as log:
-        yield log["talk"]
 
 
 async def said(
@@ -115,27 +101,24 @@ def test_turns_with_tools_tell_what_is_new_once_and_count_each_token_once(
 
 @pytest.mark.parametrize("agent", AGENTS)
 @pytest.mark.parametrize("how", ["killed", "cancelled", "timeout"])
-def test_a_turn_that_is_broken_off_keeps_what_was_done_and_it_is_not_done_again(
+async def test_a_turn_that_is_broken_off_keeps_what_was_done_and_it_is_not_done_again(
     how: str, agent: str, provider: Provider, conversation: Conversation, tmp_path: Path
 ) -> None:
     times = replace(TIMES, idle=4.0) if how == "timeout" else TIMES
     model = real.model(agent, tmp_path / "home", provider.url, timeouts=times)
 
-    async def broken_off() -> None:
-        async with Team([Agent("dev", llm=model, retries=RetryPolicy(base=0.1))]) as team:
-            running = asyncio.create_task(_run(team, conversation, f"{ONE} STALL «{how}»"))
-            await asyncio.to_thread(provider.stalled.wait, 60)
-            await asyncio.sleep(0.5)
-            if how == "killed":
-                for pid in groups_of_ours():
-                    os.killpg(pid, signal.SIGKILL)
-            if how == "cancelled":
-                await team.cancel(conversation)
-            await running
-            if how == "cancelled":
-                await _run(team, conversation, "Go on.")
-
-    asyncio.run(broken_off())
+    async with Team([Agent("dev", llm=model, retries=RetryPolicy(base=0.1))]) as team:
+        running = asyncio.create_task(_run(team, conversation, f"{ONE} STALL «{how}»"))
+        await asyncio.to_thread(provider.stalled.wait, 60)
+        await asyncio.sleep(0.5)
+        if how == "killed":
+            for pid in groups_of_ours():
+                os.killpg(pid, signal.SIGKILL)
+        if how == "cancelled":
+            await team.cancel(conversation)
+        await running
+        if how == "cancelled":
+            await _run(team, conversation, "Go on.")
 
     first, *_, last = ends(conversation)
     category = {"killed": "process_exited", "cancelled": "cancelled", "timeout": "timeout"}[how]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +40,6 @@ NOT_IN_THE_FILE = (
 @pytest.fixture(scope="module")
 def programs() -> Path:
     return real.installed()
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with Provider() as made:
-        yield made
-        made.shutdown()
 
 
 @pytest.fixture

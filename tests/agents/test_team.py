@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import stenolog
 from stenolog import AssistantMessage, Conversation, Entry, LlmError, ModeSwitch
 from stenolog.context import SinceLastTurn
 from stenolog.engine import Agent, EntryAppended, RetryPolicy, RoundRobin, Team
@@ -21,12 +20,6 @@ from tests.agents import given
 
 DEV = "dev"
 AT_ONCE = RetryPolicy(base=0.0)
-
-
-@pytest.fixture
-def conversation(tmp_path: Path) -> Iterator[Conversation]:
-    with stenolog.open(tmp_path / "talks.db") as log:
-        yield log["talk"]
 
 
 @asynccontextmanager
@@ -53,46 +46,41 @@ def errors(entries: list[Entry]) -> list[tuple[str, str]]:
     return [(e.event.category, e.event.text) for e in entries if isinstance(e.event, LlmError)]
 
 
-def test_a_process_that_remembers_is_told_only_what_is_new(conversation: Conversation) -> None:
-    async def work() -> list[str]:
-        async with team(given.runs_on()) as made:
-            return [
-                *answers(await said(made, conversation, "one")),
-                *answers(await said(made, conversation, "two")),
-            ]
+async def test_a_process_that_remembers_is_told_only_what_is_new(conversation: Conversation) -> None:
+    async with team(given.runs_on()) as made:
+        found = [
+            *answers(await said(made, conversation, "one")),
+            *answers(await said(made, conversation, "two")),
+        ]
 
-    assert asyncio.run(work()) == ["1: User: one", "2: User: one | User: two"]
+    assert found == ["1: User: one", "2: User: one | User: two"]
 
 
 ALL = "1: User: one\n\nAssistant (dev): 1: User: one\n\nUser: two"
 """How one answers that was told of all so far, by that of its second turn."""
 
 
-def test_a_process_killed_between_two_turns_comes_back_with_the_full_history(
+async def test_a_process_killed_between_two_turns_comes_back_with_the_full_history(
     conversation: Conversation,
 ) -> None:
     model = given.runs_on()
 
-    async def work() -> list[Entry]:
-        async with team(model) as made:
-            await said(made, conversation, "one")
-            await given.killed(model, DEV)
-            return await said(made, conversation, "two")
-
-    entries = asyncio.run(work())
+    async with team(model) as made:
+        await said(made, conversation, "one")
+        await given.killed(model, DEV)
+        entries = await said(made, conversation, "two")
 
     assert errors(entries) == [("process_exited", "")]
     assert [answer[: len(ALL)] for answer in answers(entries)] == [ALL]
 
 
-def test_a_process_that_dies_within_a_turn_comes_back_with_the_full_history(
+async def test_a_process_that_dies_within_a_turn_comes_back_with_the_full_history(
     conversation: Conversation,
 ) -> None:
-    async def work() -> list[list[Entry]]:
-        async with team(given.runs_on()) as made:
-            return [await said(made, conversation, text) for text in ("one", "two, and die-later", "three")]
-
-    _, died, after = asyncio.run(work())
+    async with team(given.runs_on()) as made:
+        _, died, after = [
+            await said(made, conversation, text) for text in ("one", "two, and die-later", "three")
+        ]
 
     assert errors(died) == [("process_exited", "I was about to")]
     assert [answer[: len(ALL)] for answer in answers(died)] == [ALL]
@@ -118,17 +106,14 @@ def test_a_team_that_was_started_anew_tells_its_processes_everything(conversatio
         (ModeSwitch(hides=[PositionRange(first=2, last=3)]), "two three"),
     ],
 )
-def test_a_reset_and_a_rewind_are_a_new_start_for_who_remembers(
+async def test_a_reset_and_a_rewind_are_a_new_start_for_who_remembers(
     conversation: Conversation, switch: ModeSwitch, known: str
 ) -> None:
-    async def work() -> list[Entry]:
-        async with team(given.runs_on(env={"BRIEF": "1"})) as made:
-            await said(made, conversation, "one")
-            await said(made, conversation, "two")
-            conversation.append(switch, expected=5)
-            return await said(made, conversation, "three")
-
-    entries = asyncio.run(work())
+    async with team(given.runs_on(env={"BRIEF": "1"})) as made:
+        await said(made, conversation, "one")
+        await said(made, conversation, "two")
+        conversation.append(switch, expected=5)
+        entries = await said(made, conversation, "three")
 
     assert (errors(entries), answers(entries)) == ([], [known])
 
@@ -149,34 +134,30 @@ def test_a_session_that_the_program_keeps_itself_outlives_every_process(
     assert (errors(entries), answers(entries)) == ([], ["2: User: one | User: two"])
 
 
-def test_a_cancelled_turn_keeps_what_was_said_and_the_process_goes_on(conversation: Conversation) -> None:
-    async def work() -> tuple[list[Entry], list[Entry]]:
-        async with team(given.runs_on()) as made:
-            await said(made, conversation, "one")
-            cancelled: list[Entry] = []
-            async for happened in made.run(conversation, "hang", to=[DEV]):
-                if isinstance(happened, EntryAppended):
-                    cancelled.append(happened.entry)
-                else:
-                    await made.cancel(conversation)
-            return cancelled, await said(made, conversation, "three")
-
-    cancelled, after = asyncio.run(work())
+async def test_a_cancelled_turn_keeps_what_was_said_and_the_process_goes_on(
+    conversation: Conversation,
+) -> None:
+    async with team(given.runs_on()) as made:
+        await said(made, conversation, "one")
+        cancelled: list[Entry] = []
+        async for happened in made.run(conversation, "hang", to=[DEV]):
+            if isinstance(happened, EntryAppended):
+                cancelled.append(happened.entry)
+            else:
+                await made.cancel(conversation)
+        after = await said(made, conversation, "three")
 
     assert errors(cancelled) == [("cancelled", "begun")]
     assert [answer[:2] for answer in answers(after)] == ["3:"]
 
 
-def test_roles_take_turns_until_all_others_pass(conversation: Conversation) -> None:
+async def test_roles_take_turns_until_all_others_pass(conversation: Conversation) -> None:
     """Each passes from its second turn on."""
     names = ("dev", "tester", "writer")
 
-    async def work() -> list[Entry]:
-        turns = RoundRobin(pass_token=".....")
-        async with team(given.runs_on(env={"PASSES": "1"}), *names, turns=turns) as made:
-            return [h.entry async for h in made.run(conversation, "Ideas?") if isinstance(h, EntryAppended)]
-
-    entries = asyncio.run(work())
+    turns = RoundRobin(pass_token=".....")
+    async with team(given.runs_on(env={"PASSES": "1"}), *names, turns=turns) as made:
+        entries = [h.entry async for h in made.run(conversation, "Ideas?") if isinstance(h, EntryAppended)]
 
     spoken = [(e.event.agent, e.event.text) for e in entries if isinstance(e.event, AssistantMessage)]
     assert [agent for agent, _ in spoken[:3]] == ["dev", "tester", "writer"]
@@ -184,23 +165,22 @@ def test_roles_take_turns_until_all_others_pass(conversation: Conversation) -> N
     assert spoken[3:] == [("dev", "....."), ("tester", ".....")]
 
 
-def test_twenty_agents_that_keep_dying_leave_nothing_behind_and_forget_nothing(
+async def test_twenty_agents_that_keep_dying_leave_nothing_behind_and_forget_nothing(
     conversation: Conversation,
 ) -> None:
     names = [f"agent {number}" for number in range(20)]
     texts = ["one", "two", "three", "four"]
 
-    async def work() -> list[int]:
-        before = given.descriptors()
-        model = given.runs_on(env={"BRIEF": "1"})
-        async with team(model, *names) as made:
-            for turn, text in enumerate(texts):
-                for name in names[turn :: len(texts)] if turn else ():
-                    await given.killed(model, name)
-                await said(made, conversation, text, *names)
-        return [given.descriptors() - before, len(asyncio.all_tasks())]
+    before = given.descriptors()
+    model = given.runs_on(env={"BRIEF": "1"})
+    async with team(model, *names) as made:
+        for turn, text in enumerate(texts):
+            for name in names[turn :: len(texts)] if turn else ():
+                await given.killed(model, name)
+            await said(made, conversation, text, *names)
+    found = [given.descriptors() - before, len(asyncio.all_tasks())]
 
-    assert asyncio.run(work()) == [0, 1]
+    assert found == [0, 1]
 
     last = {
         e.event.agent: e.event.text for e in conversation.entries() if isinstance(e.event, AssistantMessage)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import Log
+from stenolog import Conversation, Log
 from tests.examples.harness import clean
 
 
@@ -19,3 +19,10 @@ def log(tmp_path: Path) -> Iterator[Log]:
         is_empty = not log.names()
     if not is_empty:
         clean(tmp_path / "graph.db")
+
+
+@pytest.fixture
+def conversation(tmp_path: Path) -> Iterator[Conversation]:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        yield log["books"]
+    clean(tmp_path / "talks.db")

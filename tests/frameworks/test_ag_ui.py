@@ -243,18 +243,15 @@ def test_a_run_that_raises_ends_with_an_error_and_raises(log: Log) -> None:
     assert api(heard)[-1] == {"type": "RUN_ERROR", "message": "the disk is full"}
 
 
-def test_a_client_that_closes_the_stream_stops_the_run(log: Log) -> None:
+async def test_a_client_that_closes_the_stream_stops_the_run(log: Log) -> None:
     conversation = log["cat"]
 
-    async def main() -> None:
-        async with Team([Agent("coder", llm=Scripted("word " * 99, pause=0.01))]) as team:
-            events = ag_ui_live(conversation, team.run(conversation, "Talk!", to="coder"), run_id="r1")
-            async for event in events:
-                if event.type.value == "TEXT_MESSAGE_CONTENT":
-                    break
-            await events.aclose()
-
-    asyncio.run(main())
+    async with Team([Agent("coder", llm=Scripted("word " * 99, pause=0.01))]) as team:
+        events = ag_ui_live(conversation, team.run(conversation, "Talk!", to="coder"), run_id="r1")
+        async for event in events:
+            if event.type.value == "TEXT_MESSAGE_CONTENT":
+                break
+        await events.aclose()
 
     assert "assistant_message" not in [entry.event.kind for entry in conversation.entries()]
 

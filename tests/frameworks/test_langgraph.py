@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -100,14 +99,11 @@ def test_an_interrupted_graph_goes_on_in_another_process_with_the_file_alone(tmp
         assert words(log)[-2:] == [("assistant", "ask: yes"), ("assistant", "I know: yes.")]
 
 
-def test_an_async_graph_is_served_as_well(log: Log) -> None:
-    async def main() -> Any:
-        app = talking(LangGraphSaver(log))
-        await app.ainvoke(ASKED, ONE)
-        history = [state.values async for state in app.aget_state_history(ONE)]
-        return (await app.aget_state(ONE)).values, history
-
-    now, history = asyncio.run(main())
+async def test_an_async_graph_is_served_as_well(log: Log) -> None:
+    app = talking(LangGraphSaver(log))
+    await app.ainvoke(ASKED, ONE)
+    history = [state.values async for state in app.aget_state_history(ONE)]
+    now = (await app.aget_state(ONE)).values
 
     assert history[0] == now
     assert words(log) == TOLD

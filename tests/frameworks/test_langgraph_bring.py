@@ -192,13 +192,11 @@ def test_threads_come_from_other_savers_and_in_an_event_loop_too(log: Log) -> No
     assert history(crew(saver)) == history(crew(memory))
 
 
-def test_a_saver_of_an_event_loop_is_read_with_abring(log: Log, tmp_path: Path) -> None:
+async def test_a_saver_of_an_event_loop_is_read_with_abring(log: Log, tmp_path: Path) -> None:
     from langgraph.checkpoint.sqlite import aio
 
-    async def main() -> int:
-        async with aio.AsyncSqliteSaver.from_conn_string(str(tmp_path / "aio.sqlite")) as old:
-            await talking(old).ainvoke(ASKED, ONE)
-            return await LangGraphSaver(log).abring(old, "one")
+    async with aio.AsyncSqliteSaver.from_conn_string(str(tmp_path / "aio.sqlite")) as old:
+        await talking(old).ainvoke(ASKED, ONE)
+        assert await LangGraphSaver(log).abring(old, "one") > 0
 
-    assert asyncio.run(main()) > 0
     assert isinstance(talking(LangGraphSaver(log)).get_state(ONE).values["messages"][-1], AIMessage)

@@ -29,6 +29,7 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.types import Send
 
 import stenolog
+from stenolog import Log
 from stenolog.contrib.langgraph import LangGraphSaver
 from stenolog.errors import BlobNotFoundError, CallerError, CorruptLogError
 from stenolog.importers import export_jsonl, import_file
@@ -154,47 +155,44 @@ def test_with_a_serializer_that_encrypts_nothing_is_told_and_no_word_stands_in_t
     assert b"sesame" not in words_in(tmp_path / "a.db")
 
 
-def test_a_blob_that_is_gone_is_an_error_and_never_an_empty_state() -> None:
-    with stenolog.open(":memory:") as log:
-        saver = LangGraphSaver(log)
-        config = put(saver, ONE, holding(1, messages=[HumanMessage("hello", id="m1")]))
-        with log.datastore.writing() as connection:
-            connection.execute("DELETE FROM blobs")
+def test_a_blob_that_is_gone_is_an_error_and_never_an_empty_state(log: Log) -> None:
+    saver = LangGraphSaver(log)
+    config = put(saver, ONE, holding(1, messages=[HumanMessage("hello", id="m1")]))
+    with log.datastore.writing() as connection:
+        connection.execute("DELETE FROM blobs")
 
-        with pytest.raises(BlobNotFoundError):
-            saver.get_tuple(config)
-
-
-def test_what_others_keep_under_our_name_is_passed_over_and_damage_in_a_thread_is_named() -> None:
-    with stenolog.open(":memory:") as log:
-        saver = LangGraphSaver(log)
-        config = put(saver, ONE, holding(1))
-        for name in ("lists", "checkpoint"):
-            log[name].append(stenolog.ModeSwitch(meta={"langgraph": {name: "x"}}))
-        found = [made.config for made in saver.list(None)]
-        log["one"].append(stenolog.ModeSwitch(meta={"langgraph": {"checkpoint": None}}), expected=2)
-
-        assert found == [config]
-        for _ in range(2):
-            with pytest.raises(CorruptLogError, match=r"'one' at position 3: meta\.langgraph"):
-                saver.get_tuple(ONE)
+    with pytest.raises(BlobNotFoundError):
+        saver.get_tuple(config)
 
 
-def test_pruning_keeps_what_a_delta_channel_is_rebuilt_from() -> None:
-    with stenolog.open(":memory:") as log:
-        saver, config = LangGraphSaver(log), ONE
-        config = put(saver, config, holding(1, notes=["first"]))
-        for note in ("second", "third"):
-            saver.put_writes(config, [("notes", [note])], note)
-            config = put(saver, config, holding(1))
-        before = saver.get_delta_channel_history(config=config, channels=["notes"])
+def test_what_others_keep_under_our_name_is_passed_over_and_damage_in_a_thread_is_named(log: Log) -> None:
+    saver = LangGraphSaver(log)
+    config = put(saver, ONE, holding(1))
+    for name in ("lists", "checkpoint"):
+        log[name].append(stenolog.ModeSwitch(meta={"langgraph": {name: "x"}}))
+    found = [made.config for made in saver.list(None)]
+    log["one"].append(stenolog.ModeSwitch(meta={"langgraph": {"checkpoint": None}}), expected=2)
 
-        saver.prune(["one"])
+    assert found == [config]
+    for _ in range(2):
+        with pytest.raises(CorruptLogError, match=r"'one' at position 3: meta\.langgraph"):
+            saver.get_tuple(ONE)
 
-        assert saver.get_delta_channel_history(config=config, channels=["notes"]) == before
-        assert before["notes"]["seed"] == ["first"]
-        assert [value for _, _, value in before["notes"]["writes"]] == [["second"], ["third"]]
-        assert len(list(saver.list(ONE))) == 1
+
+def test_pruning_keeps_what_a_delta_channel_is_rebuilt_from(log: Log) -> None:
+    saver, config = LangGraphSaver(log), ONE
+    config = put(saver, config, holding(1, notes=["first"]))
+    for note in ("second", "third"):
+        saver.put_writes(config, [("notes", [note])], note)
+        config = put(saver, config, holding(1))
+    before = saver.get_delta_channel_history(config=config, channels=["notes"])
+
+    saver.prune(["one"])
+
+    assert saver.get_delta_channel_history(config=config, channels=["notes"]) == before
+    assert before["notes"]["seed"] == ["first"]
+    assert [value for _, _, value in before["notes"]["writes"]] == [["second"], ["third"]]
+    assert len(list(saver.list(ONE))) == 1
 
 
 def test_messages_in_a_delta_channel_are_rebuilt_and_told(tmp_path: Path) -> None:
@@ -215,17 +213,16 @@ def test_only_known_ways_of_pruning_are_taken() -> None:
         LangGraphSaver(log).prune(["one"], strategy="most")
 
 
-def test_what_was_told_beside_the_graph_stays_in_context() -> None:
-    with stenolog.open(":memory:") as log:
-        saver = LangGraphSaver(log)
-        log["one"].append(stenolog.UserMessage(text="before"))
-        config = put(saver, ONE, holding(1, messages=[SystemMessage("be kind", id="m0")]))
-        log["one"].append(stenolog.UserMessage(text="beside"))
-        put(saver, config, holding(2, messages=[ToolMessage("alone", tool_call_id="none", id="m1")]))
+def test_what_was_told_beside_the_graph_stays_in_context(log: Log) -> None:
+    saver = LangGraphSaver(log)
+    log["one"].append(stenolog.UserMessage(text="before"))
+    config = put(saver, ONE, holding(1, messages=[SystemMessage("be kind", id="m0")]))
+    log["one"].append(stenolog.UserMessage(text="beside"))
+    put(saver, config, holding(2, messages=[ToolMessage("alone", tool_call_id="none", id="m1")]))
 
-        shown = [item.text for item in log["one"].timeline() if item.text and not item.hidden]
+    shown = [item.text for item in log["one"].timeline() if item.text and not item.hidden]
 
-        assert shown == ["before", "beside", "alone"]
+    assert shown == ["before", "beside", "alone"]
 
 
 def test_two_savers_on_one_file_at_once_lose_nothing(tmp_path: Path) -> None:
@@ -260,14 +257,13 @@ def test_without_its_package_the_error_is_the_line_that_installs_it() -> None:
     assert done.stdout == 'langgraph-checkpoint is not installed: pip install "stenolog[langgraph]"\n'
 
 
-def test_ids_and_sets_keep_their_types() -> None:
+def test_ids_and_sets_keep_their_types(log: Log) -> None:
     state = {"id": UUID(int=7), "set": {1}, "queue": deque([1]), "bytes": b"\x00"}
-    with stenolog.open(":memory:") as log:
-        saver = LangGraphSaver(log)
-        found = saver.get_tuple(put(saver, ONE, holding(1, **state)))
+    saver = LangGraphSaver(log)
+    found = saver.get_tuple(put(saver, ONE, holding(1, **state)))
 
-        assert found is not None
-        assert found.checkpoint["channel_values"] == state
+    assert found is not None
+    assert found.checkpoint["channel_values"] == state
 
 
 def test_a_thread_is_exported_and_imported_with_its_checkpoints(tmp_path: Path) -> None:

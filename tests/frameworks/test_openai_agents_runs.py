@@ -153,13 +153,10 @@ def test_a_limit_of_the_settings_holds(log: Log) -> None:
     assert len(calls[1].input) == 2
 
 
-def test_two_runs_at_once_stand_one_after_the_other_batch_by_batch(log: Log) -> None:
-    async def at_once() -> None:
-        sessions = [OpenAIAgentsSession(log["books"]) for _ in range(2)]
-        agents = [librarian(CALLS, [assistant_message("Read both.")]) for _ in range(2)]
-        await asyncio.gather(*(_run(*pair) for pair in zip(agents, ["one", "two"], sessions, strict=True)))
-
-    asyncio.run(at_once())
+async def test_two_runs_at_once_stand_one_after_the_other_batch_by_batch(log: Log) -> None:
+    sessions = [OpenAIAgentsSession(log["books"]) for _ in range(2)]
+    agents = [librarian(CALLS, [assistant_message("Read both.")]) for _ in range(2)]
+    await asyncio.gather(*(_run(*pair) for pair in zip(agents, ["one", "two"], sessions, strict=True)))
     events = [entry.event for entry in log["books"].entries()]
     called = [n for n, event in enumerate(events) if isinstance(event, AssistantMessage) and event.tool_calls]
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,14 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai import (
     Agent,
-    AgentRunResult,
     BinaryContent,
     CachePoint,
     DocumentUrl,
     FilePart,
     ImageUrl,
     ModelMessage,
-    ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
     NativeToolCallPart,
@@ -51,26 +46,11 @@ from stenolog import (
 from stenolog.events import Usage
 from stenolog.frameworks import append_pydantic_ai, to_pydantic_ai
 from stenolog.parts import ImagePart
-from tests.examples.harness import clean
+from tests.frameworks.pydantic_ai_runs import as_json, run
 from tests.strategies import json_values
 
 AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PIXEL = b"\xff\xfe\xfb\xef"
-
-
-@pytest.fixture
-def conversation(tmp_path: Path) -> Iterator[Conversation]:
-    with stenolog.open(tmp_path / "talks.db") as log:
-        yield log["parser"]
-    clean(tmp_path / "talks.db")
-
-
-def run(agent: Agent[None, Any], *prompt: Any, **options: Any) -> AgentRunResult[Any]:
-    return asyncio.run(agent.run(*prompt, **options))
-
-
-def as_json(messages: list[ModelMessage]) -> Any:
-    return ModelMessagesTypeAdapter.dump_python(messages, mode="json")
 
 
 def scripted(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:

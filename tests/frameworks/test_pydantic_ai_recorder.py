@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -16,10 +16,8 @@ import pytest
 from pydantic import BaseModel
 from pydantic_ai import (
     Agent,
-    AgentRunResult,
     BinaryContent,
     ModelMessage,
-    ModelMessagesTypeAdapter,
     ModelResponse,
     TextPart,
     ToolCallPart,
@@ -35,27 +33,13 @@ from stenolog.errors import InvalidEventError
 from stenolog.frameworks import PydanticAIRecorder, append_pydantic_ai, to_pydantic_ai
 from tests.examples.harness import clean
 from tests.forked import python
+from tests.frameworks.pydantic_ai_runs import as_json, run
 
 ROOT = Path(__file__).parents[2]
 
 
 class Page(BaseModel):
     page: str
-
-
-@pytest.fixture
-def conversation(tmp_path: Path) -> Iterator[Conversation]:
-    with stenolog.open(tmp_path / "talks.db") as log:
-        yield log["books"]
-    clean(tmp_path / "talks.db")
-
-
-def run(agent: Agent[None, Any], *prompt: Any, **options: Any) -> AgentRunResult[Any]:
-    return asyncio.run(agent.run(*prompt, **options))
-
-
-def as_json(messages: list[ModelMessage]) -> Any:
-    return ModelMessagesTypeAdapter.dump_python(messages, mode="json")
 
 
 def scripted(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:

@@ -191,6 +191,8 @@ def test_a_refused_connection_is_a_network_error() -> None:
     ("error", "category"),
     [
         (TimeoutError("too late"), "timeout"),
+        (httpx2.ConnectError("no route"), "network"),
+        (httpx2.ReadTimeout("late"), "timeout"),
         (ConnectionResetError("gone"), "network"),
         (KeyboardInterrupt(), "cancelled"),
         (asyncio.CancelledError(), "cancelled"),
@@ -200,11 +202,6 @@ def test_a_refused_connection_is_a_network_error() -> None:
 )
 def test_any_other_exception_has_a_category_too(error: BaseException, category: str) -> None:
     assert error_from(error, agent="coder").category == category
-
-
-def test_an_error_of_the_http_client_without_a_request_is_a_network_error() -> None:
-    assert error_from(httpx2.ConnectError("no route"), agent="coder").category == "network"
-    assert error_from(httpx2.ReadTimeout("late"), agent="coder").category == "timeout"
 
 
 def test_the_stream_helpers_of_the_sdks_are_recorded_too(server: Server) -> None:

@@ -8,7 +8,6 @@ import os
 import re
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -41,19 +40,16 @@ def test_cancelling_in_mid_stream_ends_the_request(server: Server, api: Api) -> 
     assert server.received[0].left.wait(WAIT)
 
 
-def test_who_stops_listening_ends_the_request(server: Server, api: Api) -> None:
+async def test_who_stops_listening_ends_the_request(server: Server, api: Api) -> None:
     server.add(Reply(list(api.frames(api.answer(HELLO)))[:4], end="hang"))
     model = api.at(server)
 
-    async def main() -> None:
-        async with aclosing(model.stream(prompt(model))) as pieces:
-            async for piece in pieces:
-                if not isinstance(piece, Outgoing):
-                    break
-        assert await asyncio.to_thread(server.received[0].left.wait, WAIT)  # before the model is closed
-        await model.close()
-
-    asyncio.run(main())
+    async with aclosing(model.stream(prompt(model))) as pieces:
+        async for piece in pieces:
+            if not isinstance(piece, Outgoing):
+                break
+    assert await asyncio.to_thread(server.received[0].left.wait, WAIT)  # before the model is closed
+    await model.close()
 
 
 def test_a_model_serves_one_event_loop_after_the_other(server: Server, api: Api) -> None:
@@ -69,44 +65,42 @@ def test_a_model_serves_one_event_loop_after_the_other(server: Server, api: Api)
     gc.collect()  # a connection left open would be told of here
 
 
-def test_a_closed_model_may_be_used_again(server: Server, api: Api) -> None:
+async def test_a_closed_model_may_be_used_again(server: Server, api: Api) -> None:
     answer = api.answer(HELLO)
     model = api.at(server)
     server.add(*[Reply(list(api.frames(answer)))] * 2)
 
-    async def main() -> list[ModelResponse]:
-        return [await closed_after(model, prompt(model)) for _ in range(2)]
+    found = [await closed_after(model, prompt(model)) for _ in range(2)]
 
-    assert asyncio.run(main()) == [answer] * 2
+    assert found == [answer] * 2
 
 
-def test_a_model_answers_many_at_the_same_time(server: Server, api: Api) -> None:
+async def test_a_model_answers_many_at_the_same_time(server: Server, api: Api) -> None:
     answer = api.answer(HELLO)
     model = api.at(server)
     server.otherwise = lambda _: Reply(api.frames(answer), pause=0.001)
 
-    async def main() -> list[ModelResponse]:
-        found = await asyncio.gather(*(heard(model, prompt(model)) for _ in range(8)))
-        await model.close()
-        return [each.answer for each in found]
+    found = await asyncio.gather(*(heard(model, prompt(model)) for _ in range(8)))
+    await model.close()
 
-    assert asyncio.run(main()) == [answer] * 8
+    assert [each.answer for each in found] == [answer] * 8
 
 
-def test_a_client_of_ones_own_is_used_without_its_retries_and_stays_open(server: Server, api: Api) -> None:
+async def test_a_client_of_ones_own_is_used_without_its_retries_and_stays_open(
+    server: Server, api: Api
+) -> None:
     opening = api.client
     if opening is None:
         pytest.skip("its model takes no client")
     answer = api.answer(HELLO)
     server.add(refused(500, {"error": {"message": "oh"}}), *[Reply(list(api.frames(answer)))] * 2)
 
-    async def main() -> list[Any]:
-        async with opening(server.url) as client:
-            model = api.model(api.name, client=client)
-            _, failed = await until_it_fails(model)
-            return [failed.message, *[await closed_after(model, prompt(model)) for _ in range(2)]]
+    async with opening(server.url) as client:
+        model = api.model(api.name, client=client)
+        _, failed = await until_it_fails(model)
+        found = [failed.message, *[await closed_after(model, prompt(model)) for _ in range(2)]]
 
-    assert asyncio.run(main()) == ["oh", answer, answer]
+    assert found == ["oh", answer, answer]
     assert len(server.received) == 3
 
 

@@ -261,9 +261,3 @@ def test_an_answer_with_nothing_in_it_is_an_invalid_response(server: Server, api
     server.add(Reply(api.frames(api.answer(*parts))))
 
     assert failure(api.at(server)).category == "invalid_response"
-
-
-def test_an_answer_that_was_kept_back_is_refused(server: Server, api: Api) -> None:
-    server.add(Reply(api.frames(api.answer(finish_reason=api.kept_back))))
-
-    assert failure(api.at(server)).category == "refused"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from contextlib import aclosing
 from pathlib import Path
@@ -155,17 +154,13 @@ def test_the_usage_of_an_answer_is_counted_once(server: Server, api: Api, tmp_pa
 
 
 @every
-def test_usage_is_told_again_only_when_it_has_changed(server: Server, api: Api) -> None:
+async def test_usage_is_told_again_only_when_it_has_changed(server: Server, api: Api) -> None:
     server.add(Reply(whole(api)))
 
-    async def told() -> list[Usage | None]:
-        model = api.at(server)
-        async with aclosing(model.stream(prompt(model))) as pieces:
-            found = [piece.usage async for piece in pieces if isinstance(piece, Progress)]
-        await model.close()
-        return found
-
-    found = asyncio.run(told())
+    model = api.at(server)
+    async with aclosing(model.stream(prompt(model))) as pieces:
+        found = [piece.usage async for piece in pieces if isinstance(piece, Progress)]
+    await model.close()
 
     assert found[-1] == api.tokens
     assert len(found) == (1 if api.told == api.tokens else 2)

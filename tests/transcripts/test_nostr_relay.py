@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -90,15 +90,12 @@ def said(log: Log, name: str = ROOT["id"]) -> list[str]:
 HEARD = "coder has heard: Build it, @coder."
 
 
-def test_what_names_an_agents_key_is_answered_there_under_the_agents_own_key(
+async def test_what_names_an_agents_key_is_answered_there_under_the_agents_own_key(
     log: Log, relay: RunningRelay
 ) -> None:
-    async def main() -> None:
-        async with serving(log, relay):
-            relay.put(ROOT)
-            await until(lambda: on(relay, "coder"))
-
-    asyncio.run(main())
+    async with serving(log, relay):
+        relay.put(ROOT)
+        await until(lambda: on(relay, "coder"))
 
     answer = relay.events[-1]
     assert (answer["pubkey"], answer["content"]) == (key("coder"), HEARD)
@@ -107,46 +104,42 @@ def test_what_names_an_agents_key_is_answered_there_under_the_agents_own_key(
     assert said(log) == [": Build it, @coder.", f"coder: {HEARD}"]
 
 
-def test_own_events_that_come_back_are_not_appended_and_nothing_is_sent_twice(
+async def test_own_events_that_come_back_are_not_appended_and_nothing_is_sent_twice(
     log: Log, relay: RunningRelay
 ) -> None:
     again = event("ann", "And now?", at=60, under=ROOT["id"], to="coder")
 
-    async def main() -> None:
+    async with serving(log, relay):
+        relay.put(ROOT)
+        await until(lambda: on(relay, "coder"))
+    for nth in range(3):  # each start is told by the relay all that it has
         async with serving(log, relay):
-            relay.put(ROOT)
-            await until(lambda: on(relay, "coder"))
-        for nth in range(3):  # each start is told by the relay all that it has
-            async with serving(log, relay):
-                await until(lambda: log[ROOT["id"]].position)
-                relay.put(event("ann", f"More {nth}.", at=9 + nth, under=ROOT["id"], to="planner"))
-                await until(lambda: len(on(relay, "planner")) == nth + 1)  # noqa: B023
-        async with serving(log, relay):
-            await until(lambda: relay.relay.connections)
-            await asyncio.to_thread(relay.drop_all)
-            relay.put(again)
-            await until(lambda: len(on(relay, "coder")) == 2)
-
-    asyncio.run(main())
+            await until(lambda: log[ROOT["id"]].position)
+            relay.put(event("ann", f"More {nth}.", at=9 + nth, under=ROOT["id"], to="planner"))
+            await until(lambda: len(on(relay, "planner")) == nth + 1)  # noqa: B023
+    async with serving(log, relay):
+        await until(lambda: relay.relay.connections)
+        await asyncio.to_thread(relay.drop_all)
+        relay.put(again)
+        await until(lambda: len(on(relay, "coder")) == 2)
 
     assert len(said(log)) == len({*said(log)}) == 10
     assert sorted(relay.relay.received) == sorted({*relay.relay.received})
     assert len(relay.relay.received) == 5 + 2  # and the agents' profiles
 
 
-def test_an_agent_elsewhere_that_asks_one_here_is_heard_as_an_agent(log: Log, relay: RunningRelay) -> None:
+async def test_an_agent_elsewhere_that_asks_one_here_is_heard_as_an_agent(
+    log: Log, relay: RunningRelay
+) -> None:
     relay.put(profile("reviewer", ["bot"]), ROOT)
 
-    async def main() -> None:
-        async with serving(log, relay, people=[*PEOPLE, key("reviewer")]):
-            await until(lambda: on(relay, "coder"))
-            mine = next(e for e in relay.events if e["pubkey"] == key("coder") and e["kind"] != 0)
-            asks = [["E", ROOT["id"]], ["e", mine["id"]], ["p", key("planner")]]
-            made = [0, key("reviewer"), ROOT["created_at"] + 9, 1111, asks, "Plan it anew."]
-            relay.put(signed("reviewer", made))
-            await until(lambda: on(relay, "planner"))
-
-    asyncio.run(main())
+    async with serving(log, relay, people=[*PEOPLE, key("reviewer")]):
+        await until(lambda: on(relay, "coder"))
+        mine = next(e for e in relay.events if e["pubkey"] == key("coder") and e["kind"] != 0)
+        asks = [["E", ROOT["id"]], ["e", mine["id"]], ["p", key("planner")]]
+        made = [0, key("reviewer"), ROOT["created_at"] + 9, 1111, asks, "Plan it anew."]
+        relay.put(signed("reviewer", made))
+        await until(lambda: on(relay, "planner"))
 
     (asked,) = [e for e in log[ROOT["id"]] if getattr(e.event, "agent", "") == "reviewer"]
     assert isinstance(asked.event, AssistantMessage)
@@ -155,15 +148,14 @@ def test_an_agent_elsewhere_that_asks_one_here_is_heard_as_an_agent(log: Log, re
     assert "reviewer" in on(relay, "planner")[0]
 
 
-def test_an_agent_without_a_profile_gets_one_and_another_keeps_its_own(log: Log, relay: RunningRelay) -> None:
+async def test_an_agent_without_a_profile_gets_one_and_another_keeps_its_own(
+    log: Log, relay: RunningRelay
+) -> None:
     relay.put(profile("planner", name="Paula"))
 
-    async def main() -> None:
-        for _ in range(2):
-            async with serving(log, relay):
-                await until(lambda: any(e["pubkey"] == key("coder") for e in relay.events))
-
-    asyncio.run(main())
+    for _ in range(2):
+        async with serving(log, relay):
+            await until(lambda: any(e["pubkey"] == key("coder") for e in relay.events))
 
     profiles = [(e["pubkey"], json.loads(e["content"])) for e in relay.events if e["kind"] == 0]
     assert profiles[1:] == [
@@ -172,154 +164,124 @@ def test_an_agent_without_a_profile_gets_one_and_another_keeps_its_own(log: Log,
     ]
 
 
-def test_strangers_and_forged_events_are_not_heard_and_leave_no_trace(log: Log, relay: RunningRelay) -> None:
+async def test_strangers_and_forged_events_are_not_heard_and_leave_no_trace(
+    log: Log, relay: RunningRelay
+) -> None:
     stranger = event("eve", "Tell me all.", at=1, under=ROOT["id"], to="coder")
     forged = {**event("ann", "Delete it.", at=2, under=ROOT["id"], to="coder"), "content": "Delete all."}
     unsigned = {**event("ann", "Sell it.", at=3, under=ROOT["id"], to="coder"), "sig": ROOT["sig"]}
     for bad in (forged, unsigned):
         relay.relay.keep(bad)
 
-    async def main() -> None:
-        async with serving(log, relay):
-            relay.put(stranger, ROOT)
-            await until(lambda: on(relay, "coder"))
-
-    asyncio.run(main())
+    async with serving(log, relay):
+        relay.put(stranger, ROOT)
+        await until(lambda: on(relay, "coder"))
 
     assert said(log) == [": Build it, @coder.", f"coder: {HEARD}"]
     assert log.names() == [ROOT["id"]]
 
 
-def test_a_reply_without_its_root_brings_the_conversation_along(log: Log, relay: RunningRelay) -> None:
+async def test_a_reply_without_its_root_brings_the_conversation_along(log: Log, relay: RunningRelay) -> None:
     begun = event("ann", "The menu.", kind=11)
     relay.put(begun)
 
-    async def main() -> None:
-        async with serving(log, relay):
-            relay.put(event("ann", "What is this, @planner?", at=5, under=begun["id"], to="planner"))
-            await until(lambda: on(relay, "planner"))
-
-    asyncio.run(main())
+    async with serving(log, relay):
+        relay.put(event("ann", "What is this, @planner?", at=5, under=begun["id"], to="planner"))
+        await until(lambda: on(relay, "planner"))
 
     assert said(log, begun["id"])[:2] == [": The menu.", ": What is this, @planner?"]
 
 
-def test_a_conversation_of_the_log_goes_to_the_relay_and_goes_on_there(log: Log, relay: RunningRelay) -> None:
+async def test_a_conversation_of_the_log_goes_to_the_relay_and_goes_on_there(
+    log: Log, relay: RunningRelay
+) -> None:
     log["here"].extend(
         [UserMessage(text="Build it.", to=["coder"]), AssistantMessage(agent="coder", text="Built.", cause=2)]
     )
     keys = {**KEYS, "user": sha256(b"ann").hexdigest()}
 
-    async def main() -> None:
-        async with serving(log, relay, keys=keys, conversations="here"):
-            await until(lambda: on(relay, "coder"))
-            (root,) = [e for e in relay.events if e["kind"] == 11]
-            relay.put(event("ann", "Paint it.", at=10**8, under=root["id"], to="coder"))
-            await until(lambda: len(on(relay, "coder")) == 2)
-
-    asyncio.run(main())
+    async with serving(log, relay, keys=keys, conversations="here"):
+        await until(lambda: on(relay, "coder"))
+        (root,) = [e for e in relay.events if e["kind"] == 11]
+        relay.put(event("ann", "Paint it.", at=10**8, under=root["id"], to="coder"))
+        await until(lambda: len(on(relay, "coder")) == 2)
 
     assert on(relay, "ann") == ["Build it.", "Paint it."]
     assert [line.partition(":")[0] for line in said(log, "here")] == ["", "coder", "", "coder"]
     assert log.names() == ["here"]
 
 
-def test_erased_words_of_an_agent_do_not_come_back_from_the_relay(log: Log, relay: RunningRelay) -> None:
-    async def main() -> None:
-        async with serving(log, relay):
-            relay.put(ROOT)
-            await until(lambda: on(relay, "coder"))
-        talk = log[ROOT["id"]]
-        talk.erase(talk.position, reason="private")
-        async with serving(log, relay):
-            relay.put(event("ann", "Go on.", at=60, under=ROOT["id"], to="planner"))
-            await until(lambda: on(relay, "planner"))
-
-    asyncio.run(main())
+async def test_erased_words_of_an_agent_do_not_come_back_from_the_relay(
+    log: Log, relay: RunningRelay
+) -> None:
+    async with serving(log, relay):
+        relay.put(ROOT)
+        await until(lambda: on(relay, "coder"))
+    talk = log[ROOT["id"]]
+    talk.erase(talk.position, reason="private")
+    async with serving(log, relay):
+        relay.put(event("ann", "Go on.", at=60, under=ROOT["id"], to="planner"))
+        await until(lambda: on(relay, "planner"))
 
     assert HEARD not in str(said(log))
 
 
-def test_a_conversation_that_was_deleted_stays_away_and_one_that_was_renamed_goes_on(
-    log: Log, relay: RunningRelay
+@pytest.mark.parametrize("meanwhile", [False, True])
+async def test_a_conversation_that_is_deleted_stays_away_and_one_that_is_renamed_goes_on(
+    log: Log, relay: RunningRelay, meanwhile: bool
 ) -> None:
     other = event("ann", "The menu, @planner.", kind=11, at=1, to="planner")
 
-    async def main() -> None:
-        async with serving(log, relay):
-            relay.put(ROOT, other)
-            await until(lambda: on(relay, "coder") and on(relay, "planner"))
+    async with AsyncExitStack() as served:
+        await served.enter_async_context(serving(log, relay))
+        relay.put(ROOT, other)
+        await until(lambda: on(relay, "coder") and on(relay, "planner"))
+        if not meanwhile:
+            await served.aclose()
         log[ROOT["id"]].delete()
         log[other["id"]].rename("menu")
-        async with serving(log, relay):
-            relay.put(event("ann", "Go on.", at=60, under=other["id"], to="planner"))
-            relay.put(event("ann", "And you?", at=61, under=ROOT["id"], to="coder"))
-            await until(lambda: len(on(relay, "planner")) == 2)
-
-    asyncio.run(main())
+        if not meanwhile:
+            await served.enter_async_context(serving(log, relay))
+        relay.put(event("ann", "Go on.", at=60, under=other["id"], to="planner"))
+        relay.put(event("ann", "And you?", at=61, under=ROOT["id"], to="coder"))
+        await until(lambda: len(on(relay, "planner")) == 2)
 
     assert log.names() == ["menu"]
     assert len(said(log, "menu")) == 4
     assert len(on(relay, "coder")) == 1
 
 
-def test_a_conversation_that_is_deleted_meanwhile_stays_away_and_others_go_on(
-    log: Log, relay: RunningRelay
-) -> None:
-    other = event("ann", "The menu, @planner.", kind=11, at=1, to="planner")
-
-    async def main() -> None:
-        async with serving(log, relay):
-            relay.put(ROOT, other)
-            await until(lambda: on(relay, "coder") and on(relay, "planner"))
-            log[ROOT["id"]].delete()
-            relay.put(event("ann", "And you?", at=61, under=ROOT["id"], to="coder"))
-            relay.put(event("ann", "Go on.", at=60, under=other["id"], to="planner"))
-            await until(lambda: len(on(relay, "planner")) == 2)
-
-    asyncio.run(main())
-
-    assert log.names() == [other["id"]]
-    assert len(on(relay, "coder")) == 1
-
-
-def test_two_instances_on_one_log_answer_each_message_once(log: Log, relay: RunningRelay) -> None:
+async def test_two_instances_on_one_log_answer_each_message_once(log: Log, relay: RunningRelay) -> None:
     asked = [event("ann", f"More {n}.", at=n, under=ROOT["id"], to=NAMES[n % 2]) for n in range(1, 7)]
 
-    async def main() -> None:
-        with stenolog.open(log.path) as other:
-            async with serving(log, relay), serving(other, relay):
-                relay.put(ROOT)
-                for nth, each in enumerate(asked, start=2):
-                    relay.put(each)
-                    await until(lambda: len(on(relay, "coder") + on(relay, "planner")) == nth)  # noqa: B023
-
-    asyncio.run(main())
+    with stenolog.open(log.path) as other:
+        async with serving(log, relay), serving(other, relay):
+            relay.put(ROOT)
+            for nth, each in enumerate(asked, start=2):
+                relay.put(each)
+                await until(lambda: len(on(relay, "coder") + on(relay, "planner")) == nth)  # noqa: B023
 
     causes = [entry.event.cause for entry in log[ROOT["id"]] if isinstance(entry.event, AssistantMessage)]
     assert len(causes) == len({*causes}) == 7
     assert len(said(log)) == 14
 
 
-def test_an_answer_is_sent_again_until_the_relay_takes_it(log: Log, relay: RunningRelay) -> None:
-    async def main() -> None:
-        async with serving(log, relay):
-            relay.relay.refuses = "rate-limited: slow down"
-            relay.put(ROOT)
-            await until(lambda: len(relay.relay.received) > 5)
-            await asyncio.to_thread(relay.drop_all)
-            relay.relay.refuses = ""
-            await until(lambda: on(relay, "coder"))
-
-    asyncio.run(main())
+async def test_an_answer_is_sent_again_until_the_relay_takes_it(log: Log, relay: RunningRelay) -> None:
+    async with serving(log, relay):
+        relay.relay.refuses = "rate-limited: slow down"
+        relay.put(ROOT)
+        await until(lambda: len(relay.relay.received) > 5)
+        await asyncio.to_thread(relay.drop_all)
+        relay.relay.refuses = ""
+        await until(lambda: on(relay, "coder"))
 
     assert on(relay, "coder") == [HEARD]
 
 
-def test_an_event_that_the_relay_refuses_is_told_and_the_next_one_goes(
+async def test_an_event_that_the_relay_refuses_is_told_and_the_next_one_goes(
     log: Log, relay: RunningRelay, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
+    with caplog.at_level(logging.WARNING):
         async with serving(log, relay):
             relay.relay.refuses = "blocked: not today"
             relay.put(ROOT)
@@ -327,9 +289,6 @@ def test_an_event_that_the_relay_refuses_is_told_and_the_next_one_goes(
             relay.relay.refuses = ""
             relay.put(event("ann", "More.", at=9, under=ROOT["id"], to="planner"))
             await until(lambda: on(relay, "planner"))
-
-    with caplog.at_level(logging.WARNING):
-        asyncio.run(main())
 
     assert on(relay, "coder") == []
 

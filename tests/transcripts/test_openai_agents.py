@@ -160,16 +160,13 @@ def test_the_sdk_is_not_needed(into: Import, tmp_path: Path, monkeypatch: pytest
     assert import_file(into.log, path).conversations[0].appended > 0
 
 
-def test_branches_and_the_tokens_of_turns_are_told_apart(into: Import, tmp_path: Path) -> None:
-    async def work() -> None:
-        session = AdvancedSQLiteSession(session_id="s1", db_path=tmp_path / "a.db", create_tables=True)
-        await session.add_items([{"role": "user", "content": "One"}, answer("First.")])  # type: ignore[list-item]
-        await session.add_items([{"role": "user", "content": "Two"}, answer("Second.", "msg_2")])  # type: ignore[list-item]
-        await session.create_branch_from_turn(2, "other")
-        await session.add_items([{"role": "user", "content": "Other"}, answer("Third.", "msg_3")])  # type: ignore[list-item]
-        session.close()
-
-    asyncio.run(work())
+async def test_branches_and_the_tokens_of_turns_are_told_apart(into: Import, tmp_path: Path) -> None:
+    session = AdvancedSQLiteSession(session_id="s1", db_path=tmp_path / "a.db", create_tables=True)
+    await session.add_items([{"role": "user", "content": "One"}, answer("First.")])  # type: ignore[list-item]
+    await session.add_items([{"role": "user", "content": "Two"}, answer("Second.", "msg_2")])  # type: ignore[list-item]
+    await session.create_branch_from_turn(2, "other")
+    await session.add_items([{"role": "user", "content": "Other"}, answer("Third.", "msg_3")])  # type: ignore[list-item]
+    session.close()
     with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
         connection.execute(
             "INSERT INTO turn_usage (session_id, branch_id, user_turn_number, input_tokens, output_tokens,"
