@@ -54,8 +54,7 @@ def sent(number: int, content: bytes, answer: bytes) -> Iterator[Record]:
     yield Record("end", number, 7, b'{"reason": ""}')
 
 
-def test_an_exchange_is_recorded_when_it_has_ended_and_its_request_before() -> None:
-    tap = Tap()
+def test_an_exchange_is_recorded_when_it_has_ended_and_its_request_before(tap: Tap) -> None:
     assembler = Assembler(tap.recording)
     done: list[int] = []
     kinds: list[list[str]] = []
@@ -67,8 +66,7 @@ def test_an_exchange_is_recorded_when_it_has_ended_and_its_request_before() -> N
     assert outcomes(tap.proofs()) == {"same"}
 
 
-def test_exchanges_that_overlap_are_kept_apart() -> None:
-    tap = Tap()
+def test_exchanges_that_overlap_are_kept_apart(tap: Tap) -> None:
     assembler = Assembler(tap.recording)
     one, other = (list(sent(n, compact(anthropic(user(f"{HI} {n}"))), said(f"{n}."))) for n in (1, 2))
     for pair in zip(one, other, strict=True):
@@ -79,8 +77,7 @@ def test_exchanges_that_overlap_are_kept_apart() -> None:
     assert {words for kind, words in tap.told() if kind == "assistant_message"} == {"1.", "2."}
 
 
-def test_an_end_without_a_beginning_is_done_and_a_gap_is_said() -> None:
-    tap = Tap()
+def test_an_end_without_a_beginning_is_done_and_a_gap_is_said(tap: Tap) -> None:
     assembler = Assembler(tap.recording)
     gap = json.dumps({"reason": "no space left on device", "exchanges": 3, "since": "2026-01-02T03:04:05"})
 
@@ -91,8 +88,7 @@ def test_an_end_without_a_beginning_is_done_and_a_gap_is_said() -> None:
     ]
 
 
-def test_what_the_store_does_not_take_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    tap = Tap()
+def test_what_the_store_does_not_take_is_tried_again(monkeypatch: pytest.MonkeyPatch, tap: Tap) -> None:
     failures = iter([StoreError("full"), StoreError("full")])
     waits: list[float] = []
     record = tap.recording.request
@@ -112,11 +108,10 @@ def test_what_the_store_does_not_take_is_tried_again(monkeypatch: pytest.MonkeyP
 
 
 def test_a_request_that_is_too_large_to_be_taken_apart_is_kept_as_it_was(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tap: Tap
 ) -> None:
     monkeypatch.setattr("stenolog.apps.tap.recording.assembling.MAX_CONTENT_BYTES", 1_000)
     monkeypatch.setattr("stenolog.apps.tap.recording.assembling.BLOB_BYTES", 300)
-    tap = Tap()
     assembler, content = Assembler(tap.recording), compact(anthropic(user(HI * 30)))
     pieces = [Record("body", 1, 2, content[at : at + 70]) for at in range(0, len(content), 70)]
     end = Record("end", 1, 7, b'{"reason": ""}')

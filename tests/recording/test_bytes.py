@@ -33,8 +33,7 @@ from tests.recording.given import (
 HI = "How many loaves are in the oven, and when will the last of them be done?"
 
 
-def test_a_turn_with_a_tool_is_rebuilt_and_its_events_are_what_happened() -> None:
-    tap = Tap()
+def test_a_turn_with_a_tool_is_rebuilt_and_its_events_are_what_happened(tap: Tap) -> None:
     first = anthropic(user("<system-reminder>\nToday is Friday.\n</system-reminder>", HI))
     tap.send(first, said("I look.", call("t1", cmd="ls"), thinking="Where?"))
     answered = assistant(thought("Where?"), "I look.", call("t1", cmd="ls"))
@@ -52,8 +51,7 @@ def test_a_turn_with_a_tool_is_rebuilt_and_its_events_are_what_happened() -> Non
     assert tap.conversation.settings().card_of("claude").persona == SYSTEM
 
 
-def test_the_bodies_are_given_back_as_they_were_with_the_marks_of_the_cache() -> None:
-    tap = Tap()
+def test_the_bodies_are_given_back_as_they_were_with_the_marks_of_the_cache(tap: Tap) -> None:
     first = marked(anthropic(user(HI)), ["system", 0], ["messages", 0, "content", 0])
     tap.send(first, said("Three."))
     again = anthropic(user(HI), assistant("Three."), user("Sure?"))
@@ -64,8 +62,7 @@ def test_the_bodies_are_given_back_as_they_were_with_the_marks_of_the_cache() ->
     assert [json.dumps(body) for body in tap.sent_bodies()] == [json.dumps(first), json.dumps(second)]
 
 
-def test_moving_the_marks_of_the_cache_is_nothing_new() -> None:
-    tap = Tap()
+def test_moving_the_marks_of_the_cache_is_nothing_new(tap: Tap) -> None:
     tap.send(marked(anthropic(user(HI)), ["messages", 0, "content", 0]), said("Three."))
     before = len(tap.entries())
     more = anthropic(user(HI), assistant("Three."), user("Sure?"))
@@ -196,9 +193,8 @@ LIMIT = b'"max_tokens":4096'
     ids=["compact", "spaced", "Go", "duplicate key", "float", "half a pair", "indented"],
 )
 def test_bytes_of_any_serialiser_are_rebuilt_and_kept_raw_only_where_none_gives_them(
-    style: str, content: bytes
+    style: str, content: bytes, tap: Tap
 ) -> None:
-    tap = Tap()
     tap.send(content)
     receipt = tap.entries()[-1].event.receipt  # type: ignore[union-attr]
 

@@ -36,9 +36,8 @@ def twice(store: Callable[[], object]) -> None:
 
 
 def test_an_answer_that_the_store_did_not_take_is_recorded_at_the_next_try(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tap: Tap
 ) -> None:
-    tap = Tap()
     exchange = tap.exchange(anthropic(user("Hi.")))
     tap.recording.request(exchange)
 
@@ -49,9 +48,8 @@ def test_an_answer_that_the_store_did_not_take_is_recorded_at_the_next_try(
 
 
 def test_settings_that_the_store_did_not_take_are_recorded_at_the_next_try(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tap: Tap
 ) -> None:
-    tap = Tap()
     tap.send(anthropic(user("Hi.")), said("Hello."))
     more = anthropic(user("Hi."), assistant("Hello."), user("Bake."), tools=("bash", "oven"))
     exchange = tap.exchange(more)
@@ -78,8 +76,7 @@ def test_an_answer_to_redact_that_could_not_be_recorded_is_not_kept(monkeypatch:
 
 
 @pytest.mark.parametrize("kind", ["unreadable", "too-large"])
-def test_a_request_that_could_not_be_redacted_is_noted(kind: str) -> None:
-    tap = Tap()
+def test_a_request_that_could_not_be_redacted_is_noted(kind: str, tap: Tap) -> None:
     tap.send(b"", redacts=True, redacted=(kind,))
     tap.send(b"", redacts=True, redacted=(kind,), path="/v1/files")
 
@@ -88,8 +85,7 @@ def test_a_request_that_could_not_be_redacted_is_noted(kind: str) -> None:
     assert getattr(entry.event, "text", "") == words
 
 
-def test_a_count_of_tokens_that_is_none_is_redacted() -> None:
-    tap = Tap()
+def test_a_count_of_tokens_that_is_none_is_redacted(tap: Tap) -> None:
     path = "/v1/messages/count_tokens"
     tap.send(anthropic(user("Hi.")), f"no, {TOKEN}".encode(), path=path, redacts=True)
 

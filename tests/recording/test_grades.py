@@ -57,8 +57,7 @@ def codex(*items: Any, **fields: Any) -> Any:
     return {**body, "prompt_cache_key": "s-1", "client_metadata": {"turn": "t-1"}, **fields}
 
 
-def test_a_request_of_claude_code_is_derived_in_full() -> None:
-    tap = Tap()
+def test_a_request_of_claude_code_is_derived_in_full(tap: Tap) -> None:
     question = user("How many loaves?")
     tap.send(claude(question), said("I look.", call("t1", cmd="ls")))
     tap.send(claude(question, assistant("I look.", call("t1", cmd="ls")), user(result("t1"))))
@@ -124,8 +123,7 @@ def test_what_only_the_provider_knows_is_a_constant() -> None:
     assert own["/0"] == {"type": "item_reference", "id": "msg-1"}
 
 
-def test_arguments_that_a_client_has_changed_are_its_own() -> None:
-    tap = Tap()
+def test_arguments_that_a_client_has_changed_are_its_own(tap: Tap) -> None:
     question = user("Close the ticket.")
     given: dict[str, Any] = {"id": "ticket-5", "status": "open", "strict": True}
     tap.send(claude(question), said("", {**call("t1"), "input": given}))
@@ -137,8 +135,7 @@ def test_arguments_that_a_client_has_changed_are_its_own() -> None:
     assert {"ticket-6666", "deleted"} <= set(map(str, own.values()))
 
 
-def test_of_a_long_list_of_tools_the_one_thing_that_is_not_on_the_card_is_found_in_its_blob() -> None:
-    tap = Tap()
+def test_of_a_long_list_of_tools_the_one_thing_that_is_not_on_the_card_is_found_in_its_blob(tap: Tap) -> None:
     body = claude(user("How many loaves?"))
     body["tools"] = [{**tool, "description": "Bake. " * 40} for tool in body["tools"] * 9]
     for number, tool in enumerate(body["tools"]):

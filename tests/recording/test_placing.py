@@ -27,8 +27,7 @@ def unnamed() -> Tap:
     return Tap(headers=given.CLAUDE)
 
 
-def test_requests_with_one_session_id_are_one_conversation_whatever_they_say() -> None:
-    tap = Tap()
+def test_requests_with_one_session_id_are_one_conversation_whatever_they_say(tap: Tap) -> None:
     tap.send(anthropic(user(HI)))
     tap.send(anthropic(user("Something else.")))
 
@@ -185,8 +184,7 @@ def test_a_title_joins_the_conversation_whichever_of_them_comes_first() -> None:
 
 
 @pytest.mark.parametrize("answer", [said("Loaves"), said()], ids=["a title", "no title"])
-def test_what_a_client_asks_a_title_with_is_not_said_by_a_person(answer: bytes) -> None:
-    tap = Tap()
+def test_what_a_client_asks_a_title_with_is_not_said_by_a_person(answer: bytes, tap: Tap) -> None:
     asked = [user("Generate a title for this conversation:"), user(HI)]
     tap.send({"system": "You are a title generator.", "messages": asked}, answer)
     tap.send(anthropic(user(HI)))
@@ -206,8 +204,7 @@ def test_the_prelude_of_a_client_is_not_the_first_words_of_a_person() -> None:
     assert outcomes(tap.proofs()) == {"same"}
 
 
-def test_sub_agents_have_lanes_by_their_ids() -> None:
-    tap = Tap()
+def test_sub_agents_have_lanes_by_their_ids(tap: Tap) -> None:
     tap.send(anthropic(user(HI)), said("I ask.", call("t1", name="Agent", prompt=BRIEF)))
     for id in ("a1", "a2"):
         headers = {**tap.headers, "x-claude-code-agent-id": id}
@@ -282,8 +279,7 @@ def test_an_exchange_that_is_recorded_again_after_a_crash_adds_nothing() -> None
         assert tap.entries() == before
 
 
-def test_a_recorder_that_was_killed_before_the_answer_goes_on_with_it() -> None:
-    tap = Tap()
+def test_a_recorder_that_was_killed_before_the_answer_goes_on_with_it(tap: Tap) -> None:
     tap.send(anthropic(user(HI)), said("Three."))
     begun = tap.exchange(anthropic(user(HI), assistant("Three."), user("Sure?")))
     tap.recording.request(begun)
@@ -295,8 +291,7 @@ def test_a_recorder_that_was_killed_before_the_answer_goes_on_with_it() -> None:
     assert outcomes(tap.proofs()) == {"same"}
 
 
-def test_what_cannot_be_recorded_is_kept_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    tap = Tap()
+def test_what_cannot_be_recorded_is_kept_and_said(monkeypatch: pytest.MonkeyPatch, tap: Tap) -> None:
     monkeypatch.setattr("stenolog.apps.tap.recording.session.receipt_for", lambda *_: 1 / 0)
     tap.send(anthropic(user(HI)))
     (note,) = [e.event for e in tap.entries("tap-gaps") if isinstance(e.event, UserMessage)]
@@ -352,8 +347,7 @@ def test_ids_are_found_where_each_client_has_them(
     assert (identity.session, identity.agent) == expected
 
 
-def test_a_question_for_the_number_of_tokens_is_no_turn_and_takes_no_room() -> None:
-    tap = Tap()
+def test_a_question_for_the_number_of_tokens_is_no_turn_and_takes_no_room(tap: Tap) -> None:
     body = {key: value for key, value in anthropic(user(HI)).items() if key not in ("max_tokens", "stream")}
     counting = tap.exchange(body, path="/v1/messages/count_tokens?beta=true")
     tap.recording.request(counting)
@@ -365,8 +359,7 @@ def test_a_question_for_the_number_of_tokens_is_no_turn_and_takes_no_room() -> N
     assert outcomes(tap.proofs()) == {"same"}
 
 
-def test_an_error_behind_status_200_and_a_cut_stream_keep_what_had_arrived() -> None:
-    tap = Tap()
+def test_an_error_behind_status_200_and_a_cut_stream_keep_what_had_arrived(tap: Tap) -> None:
     overloaded = (
         b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Over"}}\n\n'
     )
@@ -383,8 +376,7 @@ def test_an_error_behind_status_200_and_a_cut_stream_keep_what_had_arrived() -> 
     assert outcomes(tap.proofs()) == {"same"}
 
 
-def test_a_count_of_tokens_before_a_restart_of_the_tap_takes_nothing_out_of_context() -> None:
-    tap = Tap()
+def test_a_count_of_tokens_before_a_restart_of_the_tap_takes_nothing_out_of_context(tap: Tap) -> None:
     tap.send(anthropic(user(HI)), said("Three."))
     history = [user(HI), assistant("Three."), user("Sure?")]
     tap.send(anthropic(*history), b'{"input_tokens": 9}', path="/v1/messages/count_tokens")

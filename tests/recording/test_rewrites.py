@@ -22,8 +22,7 @@ def visible(tap: Tap) -> list[str]:
     ]
 
 
-def test_a_rewind_hides_what_it_takes_back_and_what_is_said_then_is_new() -> None:
-    tap = Tap()
+def test_a_rewind_hides_what_it_takes_back_and_what_is_said_then_is_new(tap: Tap) -> None:
     tap.send(anthropic(user(HI)), said("Three."))
     tap.send(anthropic(user(HI), assistant("Three."), user("And buns?")), said("None."))
     tap.send(anthropic(user(HI), assistant("Three."), user("And rolls?")), said("Four."))
@@ -32,8 +31,7 @@ def test_a_rewind_hides_what_it_takes_back_and_what_is_said_then_is_new() -> Non
     assert outcomes(tap.proofs()) == {"same"}
 
 
-def test_whoever_goes_back_to_what_was_taken_back_is_shown_it_again() -> None:
-    tap = Tap()
+def test_whoever_goes_back_to_what_was_taken_back_is_shown_it_again(tap: Tap) -> None:
     first = anthropic(user(HI), assistant("Three."), user("And buns?"))
     tap.send(anthropic(user(HI)), said("Three."))
     tap.send(first, said("None."))
@@ -44,8 +42,7 @@ def test_whoever_goes_back_to_what_was_taken_back_is_shown_it_again() -> None:
     assert outcomes(tap.proofs()) == {"same"}
 
 
-def test_an_edit_of_the_first_message_leaves_nothing_of_what_followed() -> None:
-    tap = Tap()
+def test_an_edit_of_the_first_message_leaves_nothing_of_what_followed(tap: Tap) -> None:
     tap.send(anthropic(user(HI)), said("Three."))
     tap.send(anthropic(user("How many buns?")), said("None."))
 
@@ -53,8 +50,7 @@ def test_an_edit_of_the_first_message_leaves_nothing_of_what_followed() -> None:
     assert outcomes(tap.proofs()) == {"same"}
 
 
-def test_a_tool_result_that_was_cleared_is_told_apart_from_a_new_one() -> None:
-    tap = Tap()
+def test_a_tool_result_that_was_cleared_is_told_apart_from_a_new_one(tap: Tap) -> None:
     history = [user(HI), assistant(call("t1", cmd="ls")), user(result("t1", "a long list " * 90))]
     tap.send(anthropic(*history[:1]), said("", call("t1", cmd="ls")))
     tap.send(anthropic(*history), said("", call("t2", cmd="pwd")))
@@ -65,8 +61,7 @@ def test_a_tool_result_that_was_cleared_is_told_apart_from_a_new_one() -> None:
     assert outcomes(tap.proofs()) == {"same"}
 
 
-def test_thinking_that_a_client_leaves_out_later_makes_no_new_answer() -> None:
-    tap = Tap()
+def test_thinking_that_a_client_leaves_out_later_makes_no_new_answer(tap: Tap) -> None:
     tap.send(anthropic(user(HI)), said("Three.", thinking="Let me see."))
     with_thought = [user(HI), assistant(thought("Let me see."), "Three."), user("Sure?")]
     tap.send(anthropic(*with_thought), said("Yes."))
@@ -77,8 +72,7 @@ def test_thinking_that_a_client_leaves_out_later_makes_no_new_answer() -> None:
     assert outcomes(tap.proofs()) == {"same"}
 
 
-def test_a_compaction_is_a_summary_of_all_that_was_visible() -> None:
-    tap = Tap()
+def test_a_compaction_is_a_summary_of_all_that_was_visible(tap: Tap) -> None:
     ask = "Your task is to create a detailed summary of the conversation so far."
     history = [user(HI), assistant("Three."), user("And buns?"), assistant("None.")]
     tap.send(anthropic(*history[:1]), said("Three."))
@@ -99,8 +93,7 @@ def test_a_compaction_is_a_summary_of_all_that_was_visible() -> None:
     assert outcomes(tap.proofs()) == {"same"}
 
 
-def test_the_same_words_said_again_are_said_again() -> None:
-    tap = Tap()
+def test_the_same_words_said_again_are_said_again(tap: Tap) -> None:
     tap.send(anthropic(user("Go on.")), said("One loaf."))
     tap.send(anthropic(user("Go on."), assistant("One loaf."), user("Go on.")), said("Two loaves."))
     more = [user("Go on."), assistant("One loaf."), user("Go on."), assistant("Two loaves."), user("Go on.")]
@@ -112,8 +105,7 @@ def test_the_same_words_said_again_are_said_again() -> None:
     assert outcomes(tap.proofs()) == {"same"}
 
 
-def test_tools_and_system_text_are_a_setting_and_only_when_they_change() -> None:
-    tap = Tap()
+def test_tools_and_system_text_are_a_setting_and_only_when_they_change(tap: Tap) -> None:
     tap.send(anthropic(user(HI)), said("Three."))
     tap.send(anthropic(user(HI), assistant("Three."), user("Sure?")), said("Yes."))
     more = [user(HI), assistant("Three."), user("Sure?"), assistant("Yes."), user("Look it up.")]
@@ -125,8 +117,7 @@ def test_tools_and_system_text_are_a_setting_and_only_when_they_change() -> None
     assert outcomes(tap.proofs()) == {"same"}
 
 
-def test_an_answer_that_only_the_client_has_is_no_call_and_needs_no_receipt() -> None:
-    tap = Tap()
+def test_an_answer_that_only_the_client_has_is_no_call_and_needs_no_receipt(tap: Tap) -> None:
     tap.send(anthropic(user("Hello")), said("Hi."))
     stopped = [user("Stop"), assistant("No response requested."), user("Go on")]
     tap.send(anthropic(user("Hello"), assistant("Hi."), *stopped), said("I go on."))
@@ -136,8 +127,7 @@ def test_an_answer_that_only_the_client_has_is_no_call_and_needs_no_receipt() ->
     assert verify(tap.log).without_receipt == ()
 
 
-def test_a_message_that_a_client_numbers_anew_is_known_by_its_words() -> None:
-    tap = Tap()
+def test_a_message_that_a_client_numbers_anew_is_known_by_its_words(tap: Tap) -> None:
     tap.send(anthropic(user(HI)), said("Three."))
     tap.send(anthropic(user(HI), assistant("Three."), user("And buns?")), said("None."))
     numbered = {**user("And buns?"), "id": "x"}

@@ -161,8 +161,7 @@ def test_examples_and_ordinary_words_are_no_secrets(text: str) -> None:
     assert list(secrets_in(text)) == []
 
 
-def test_a_secret_in_a_body_is_listed_with_its_entry_and_not_repeated() -> None:
-    tap = Tap()
+def test_a_secret_in_a_body_is_listed_with_its_entry_and_not_repeated(tap: Tap) -> None:
     tap.send(anthropic(user("Deploy it.", f"The key is {SAMPLES['npm-token']}.")))
     (position,) = [
         entry.position for entry in tap.entries() if "The key is" in getattr(entry.event, "text", "")
