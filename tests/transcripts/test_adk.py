@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from stenolog import AssistantMessage, LlmError, ToolResult
-from stenolog.errors import UnknownFormatError
 from stenolog.events import Usage
 from stenolog.importers import import_file, recognise
 from stenolog.parts import ImagePart, ReasoningPart, TextPart, ToolCall
@@ -90,14 +89,6 @@ EVENTS_TURN = {
     },
     "final_response": {"parts": [{"text": "It is off."}]},
 }
-
-
-def test_other_questions_with_answers_are_no_evaluation_set(tmp_path: Path) -> None:
-    path = tmp_path / "answers.json"
-    path.write_text(json.dumps([{"query": "How warm?", "reference": "21", "score": 1}]))
-
-    with pytest.raises(UnknownFormatError):
-        recognise(path)
 
 
 # EventActions(state_delta={"k": "v"}) and EventActions(rewind_before_invocation_id="i2")

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from stenolog import Conversation
-from stenolog.errors import UnknownFormatError
 from stenolog.events import ModeSwitch, Usage
-from stenolog.importers import import_file, recognise
+from stenolog.importers import import_file
 from stenolog.parts import ImagePart, ReasoningPart, TextPart, ToolCall
 from tests.transcripts.acceptance import (
     digests_of,
@@ -99,33 +98,6 @@ def test_a_chat_that_grows_gives_the_same_requests(tmp_path: Path) -> None:
     for version in versions:
         assert digests_of(copy, version, versions[-1]) == complete, version
     assert digests_of(copy, *versions) == complete
-
-
-@pytest.mark.parametrize(
-    ("expected", "other"),
-    [
-        ("openai-chat", [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]),
-        ("openai-chat", [{"id": "1", "role": "user", "content": "Hi"}]),
-        (
-            "openai-chat",
-            {"id": "c", "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]},
-        ),
-        ("", [{"role": "user", "parts": [{"text": "Hi"}]}]),
-        ("", {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}),
-        ("", [{"role": "user", "parts": []}]),
-    ],
-)
-def test_messages_of_a_provider_are_not_taken_for_ui_messages(
-    tmp_path: Path, expected: str, other: Any
-) -> None:
-    path = tmp_path / "other.json"
-    path.write_text(json.dumps(other))
-    try:
-        found = recognise(path)
-    except UnknownFormatError:
-        found = ""
-
-    assert found == expected
 
 
 OLD = [

@@ -3,32 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.requests.judging import SHARED
-from tests.transcripts.acceptance import (
-    digests_of,
-)
 from tests.transcripts.given import Import, Json
-
-REAL = sorted((SHARED / "transcripts" / "atif").glob("*.json"))
-real = pytest.mark.skipif(not REAL, reason="the transcripts are not beside this checkout")
-ABSENT = [Path("absent")]
-
-
-@real
-@pytest.mark.parametrize("path", REAL or ABSENT, ids=lambda path: path.name[-30:])
-def test_a_trajectory_that_grows_step_by_step_gives_the_same_requests(path: Path, tmp_path: Path) -> None:
-    document = json.loads(path.read_text())
-    whole = digests_of(tmp_path / "run.json", json.dumps(document).encode())
-
-    for cut in range(1, len(document["steps"])):
-        part = {**document, "steps": document["steps"][:cut], "final_metrics": None}
-        versions = (json.dumps(part).encode(), json.dumps(document).encode())
-        assert digests_of(tmp_path / "run.json", *versions) == whole, f"cut behind step {cut}"
 
 
 def step(id: int, source: str, message: Any, **fields: Any) -> Json:

@@ -15,10 +15,9 @@ import stenolog
 from stenolog import AssistantMessage, Conversation, Entry, LlmError, Log, ModeSwitch, ToolResult, UserMessage
 from stenolog.analysis import blame
 from stenolog.events import CallRef
-from stenolog.importers import files_in, import_file, import_files
+from stenolog.importers import files_in, import_files
 from stenolog.requests import build, lanes
 from tests.requests.corpus import TRANSCRIPTS, conversations, files
-from tests.requests.judging import SHARED
 from tests.transcripts.given import (
     SESSION,
     Import,
@@ -133,7 +132,6 @@ def given_to(agent: str, entries: list[Entry]) -> set[int]:
     return given
 
 
-FIXTURES = SHARED / "transcripts" / "agent_sessions_fixtures"
 CHILD, NESTED = "b1d2c3e4f5a6", "a9d8c7b6e5f4"
 MAIN = [
     user("u1", None, "Bake it"),
@@ -232,14 +230,6 @@ def test_a_note_that_cannot_be_read_stops_nothing(project: Path, content: str) -
     with stenolog.open(":memory:") as log:
         assert len(brought(log, project)) == 3
         assert "agent-b1d2c3e4" in log[SESSION].settings().cards
-
-
-@pytest.mark.skipif(not FIXTURES.is_dir(), reason="the recorded sessions are not beside this checkout")
-def test_the_recorded_note_is_taken() -> None:
-    with stenolog.open(":memory:") as log:
-        reports = [import_file(log, path) for path in FIXTURES.glob("*.meta.json")]
-
-    assert [report.format for report in reports] == ["claude-code-note"]
 
 
 def sent(conversation: Conversation) -> str:

@@ -38,7 +38,7 @@ from tests.transcripts.crewagent_given import (
     told,
 )
 from tests.transcripts.given import Import
-from tests.transcripts.test_crewagent import A_TURN, OLD_TURN
+from tests.transcripts.test_crewagent import A_TURN, OLD_TURN, TALK
 
 PICTURE = "data:image/png;base64,aGVsbG8="
 WIDE = [
@@ -58,7 +58,7 @@ WIDE = [
 # The old app's files, through the log
 
 
-@pytest.mark.parametrize("messages", [A_TURN, OLD_TURN, WIDE], ids=["a turn", "an old turn", "all there is"])
+@pytest.mark.parametrize("messages", [A_TURN, OLD_TURN, TALK, WIDE])
 def test_messages_that_are_imported_and_exported_are_the_same_json(
     into: Import, tmp_path: Path, messages: list[Message]
 ) -> None:
@@ -181,23 +181,6 @@ def test_what_the_old_app_takes_out_of_context_is_out_of_it(into: Import, tmp_pa
         assert list(other["talk"].entries())[1].event == UserMessage(
             text="Hi", author="ada", tags=["goal"], in_context=False
         )
-
-
-def test_an_imported_conversation_that_went_on_here_comes_back_with_both(
-    into: Import, tmp_path: Path
-) -> None:
-    imported(into.log, folder(tmp_path / "in", talk=WIDE))
-    into.log["talk"].append(ModeSwitch(mode="chat", context_from=5), expected=into.log["talk"].position)
-    into.log["talk"].append(UserMessage(text="Go on."))
-    export_crewagent(into.log["talk"], tmp_path / "out")
-
-    with stenolog.open(":memory:") as other:
-        imported(other, tmp_path / "out")
-
-        assert told(other["talk"])[1:] == told(into.log["talk"])[1:]  # the first has what the index said then
-        assert other["talk"].request("assistant").bytes == into.log["talk"].request("assistant").bytes
-    (entry,) = json.loads((tmp_path / "out" / "index.json").read_text())["conversations"]
-    assert (entry["title"], entry["activeType"]) == ("Talk", "chat")
 
 
 # The folder

@@ -57,25 +57,20 @@ def test_a_real_session_is_the_conversation_that_it_was(into: Import, agent: str
     assert {r.event.call is not None for r in talk if isinstance(r.event, ToolResult)} == {True}
 
 
-@pytest.mark.parametrize("agent", FILES)
-def test_a_session_that_grows_line_by_line_is_the_same_conversation(
-    into: Import, tmp_path: Path, agent: str
-) -> None:
-    written = FILES[agent].read_bytes().splitlines(keepends=True)
-    whole = import_file(into.log, FILES[agent], name="whole").conversations[0]
-    file = tmp_path / "grown.jsonl"
+def test_a_session_that_grows_line_by_line_is_the_same_conversation(into: Import, tmp_path: Path) -> None:
+    written = FILES["gemini"].read_bytes().splitlines(keepends=True)
+    import_file(into.log, FILES["gemini"], name="whole")
     for number in range(1, len(written) + 1):
-        file.write_bytes(b"".join(written[:number]))
-        for found in import_file(into.log, file, name="grown").conversations:
-            assert found.failed == ""
-    grown = into.log["grown"]
+        (file := tmp_path / "grown.jsonl").write_bytes(b"".join(written[:number]))
+        assert {found.failed for found in import_file(into.log, file, name="grown").conversations} <= {""}
+    whole, grown = into.log["whole"], into.log["grown"]
 
     calls = [
         [c.id for e in talk if isinstance(e.event, AssistantMessage) for c in e.event.tool_calls]
-        for talk in (into.log[whole.name], grown)
+        for talk in (whole, grown)
     ]
     assert calls[0] == calls[1]
-    assert [words for words in told(grown) if words[1]] == [w for w in told(into.log[whole.name]) if w[1]]
+    assert [words for words in told(grown) if words[1]] == [words for words in told(whole) if words[1]]
     assert grown.settings().hides == ()
     assert not any(grown.state().open_calls())
 

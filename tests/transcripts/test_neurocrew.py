@@ -173,13 +173,6 @@ def test_what_somebody_else_may_have_written_is_read_too(
     assert (who, event.text) == expected
 
 
-@pytest.mark.parametrize("time", [1740823200, 1740823200.0, 1740823200000, "2025-03-01T10:00:00+00:00"])
-def test_a_time_is_iso_or_seconds_or_milliseconds(into: Import, time: Any) -> None:
-    chat(into, [{**CHAT[1], "timestamp": time}])
-
-    assert into.entries[-1].time.isoformat() == "2025-03-01T10:00:00+00:00"
-
-
 # Again
 
 
@@ -203,15 +196,6 @@ def fifty(at: int, **changes: Any) -> list[Json]:
         for number in range(at)
     ]
     return [{**each, **changes} for each in said][-50:]
-
-
-@pytest.mark.parametrize("at", [51, 70, 99])
-def test_a_file_that_was_cut_at_fifty_since_goes_on_where_the_log_stands(into: Import, at: int) -> None:
-    chat(into, fifty(50))
-    chat(into, fifty(at))
-
-    assert words(into) == [f"Message {number}" for number in range(at)]
-    assert into.report.conversations[0].failed == ""
 
 
 @pytest.mark.parametrize(

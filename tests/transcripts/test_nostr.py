@@ -120,12 +120,10 @@ def test_the_root_is_found_by_markers_by_places_and_upwards(
 
 
 def test_a_long_chain_of_replies_leads_to_its_root(into: Import) -> None:
-    chain = [event("ann", "0", kind=1)]
-    for nth in range(1, 300):
-        chain.append(event("ann", str(nth), ["e", chain[-1]["id"], "", "reply"], kind=1, at=nth))
-    into.records(*reversed(chain))
+    root, *replies = chain(300)
+    into.records(*reversed(replies), root)
 
-    assert into.log.names() == [chain[0]["id"]]
+    assert into.log.names() == [root["id"]]
     assert len(into.said) == 300
 
 

@@ -174,10 +174,3 @@ def test_a_real_folder_loses_nothing_and_comes_in_once(form: str, tmp_path: Path
         assert_nothing_lost(folder, said_in(folder, frozenset()))
         assert_again_adds_nothing(folder)
         assert_accepted(folder)
-
-
-@needs_samples
-@pytest.mark.parametrize("file", SAMPLES, ids=lambda path: path.name[-30:])
-def test_a_single_real_file_is_refused_with_the_reason(file: Path) -> None:
-    with pytest.raises(UnknownFormatError, match=r"opencode .*which is imported with the folder"):
-        recognise(file)

@@ -157,6 +157,33 @@ def test_an_object_of_no_known_format_is_refused_by_its_keys(record: Json) -> No
         recognise(json.dumps(record).encode())
 
 
+HI: Json = {"role": "user", "content": "Hi"}
+PARTS: Json = {"role": "user", "parts": [{"text": "Hi"}]}
+
+
+@pytest.mark.parametrize(
+    ("format", "other"),
+    [
+        ("openai-chat", [HI, {"role": "assistant", "content": "Ho"}]),
+        ("openai-chat", [{"id": "1", **HI}]),
+        ("openai-chat", {"id": "c", "messages": [{**HI, "content": [{"type": "text", "text": "Hi"}]}]}),
+        ("", [PARTS]),
+        ("", {"contents": [PARTS]}),
+        ("", [{"role": "user", "parts": []}]),
+        ("", [{"kind": "request", "parts": []}]),
+        ("", [{"kind": "MessageEvent", "source": "user", "parts": [{"part_kind": "text"}]}]),
+        ("", [{"query": "How warm?", "reference": "21", "score": 1}]),
+    ],
+)
+def test_messages_of_a_provider_are_not_taken_for_those_of_a_library(format: str, other: object) -> None:
+    try:
+        found = recognise(json.dumps(other).encode())
+    except UnknownFormatError:
+        found = ""
+
+    assert found == format
+
+
 def test_lists_on_lines_and_archives_are_refused_as_what_they_are() -> None:
     with pytest.raises(UnknownFormatError, match="found a list on each line"):
         recognise(b'["a", 1]\n["b", 2]\n')

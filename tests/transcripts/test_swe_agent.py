@@ -15,26 +15,11 @@ from stenolog.importers import files_in, recognise
 from tests.requests.judging import SHARED
 from tests.transcripts.acceptance import (
     assert_accepted,
-    digests_of,
 )
 from tests.transcripts.given import Import, Json, lines
 
 REAL = sorted((SHARED / "transcripts" / "swe_agent").glob("*.traj*"))
 real = pytest.mark.skipif(not REAL, reason="the transcripts are not beside this checkout")
-ABSENT = [Path("absent")]
-
-
-@real
-@pytest.mark.parametrize("path", [*REAL[:2], *REAL[-1:]] or ABSENT, ids=lambda path: path.name[-30:])
-def test_a_run_that_is_imported_while_it_goes_on_gives_the_same_requests(path: Path, tmp_path: Path) -> None:
-    document = json.loads(path.read_text())
-    whole = digests_of(tmp_path / "run.traj", json.dumps(document).encode())
-    answers = [n for n, m in enumerate(document["history"]) if m["role"] == "assistant"]
-
-    for nth, cut in enumerate(answers[1:], 1):
-        part = {**document, "history": document["history"][:cut], "trajectory": document["trajectory"][:nth]}
-        versions = (json.dumps({**part, "info": {}}).encode(), json.dumps(document).encode())
-        assert digests_of(tmp_path / "run.traj", *versions) == whole, f"cut behind message {cut}"
 
 
 @real
