@@ -15,10 +15,9 @@ from stenolog import (
     ModeSwitch,
     NewEntry,
     UserMessage,
-    VersionConflictError,
 )
 from stenolog.errors import ConversationNotFoundError, DuplicateIdError, InvalidEventError
-from tests.stores.conftest import START, said, texts
+from tests.stores.conftest import START, said
 
 HI = UserMessage(text="hi")
 
@@ -85,50 +84,6 @@ def test_several_events_are_appended_together(conversation: Conversation) -> Non
     assert list(conversation.entries(after=1)) == entries
 
 
-def test_appending_nothing_writes_nothing(conversation: Conversation) -> None:
-    assert conversation.extend([]) == []
-    assert conversation.position == 0
-
-
-class TestStrict:
-    """`expected=` is the position that the conversation must stand at."""
-
-    def test_the_expected_position_lets_an_append_through(self, conversation: Conversation) -> None:
-        assert conversation.append(HI, expected=0).position == 2
-        assert conversation.append(HI, expected=2).position == 3
-
-    def test_another_position_is_stale_and_nothing_is_written(self, conversation: Conversation) -> None:
-        said(conversation, "hi")
-
-        for expected in (0, 1, 3):
-            with pytest.raises(VersionConflictError) as caught:
-                conversation.append(HI, expected=expected)
-            assert (caught.value.expected, caught.value.found) == (expected, 2)
-        assert conversation.position == 2
-
-    def test_of_two_handles_that_expect_the_same_position_one_is_stale(self, log: Log) -> None:
-        one, other = log["demo"], log["demo"]
-        one.append(HI, expected=0)
-
-        with pytest.raises(VersionConflictError):
-            other.append(HI, expected=0)
-
-    def test_a_commuting_append_lands_wherever_the_conversation_stands(self, log: Log) -> None:
-        one, other = log["demo"], log["demo"]
-        said(one, "1")
-        said(other, "2")
-        said(one, "3")
-
-        assert texts(one) == ["1", "2", "3"]
-
-    def test_a_mode_switch_says_which_position_it_was_decided_at(self, conversation: Conversation) -> None:
-        said(conversation, "hi")
-
-        with pytest.raises(InvalidEventError, match="expected="):
-            conversation.append(ModeSwitch(mode="agent"))
-        assert conversation.append(ModeSwitch(mode="agent"), expected=2).position == 3
-
-
 class TestIdempotent:
     """An append that is repeated with its id is done once."""
 
@@ -140,50 +95,10 @@ class TestIdempotent:
         assert conversation.append(HI, id="m1", time=START + timedelta(days=1)) == first
         assert conversation.position == 3
 
-    def test_that_holds_under_an_expected_position_too(self, conversation: Conversation) -> None:
-        first = conversation.append(HI, id="m1", expected=0)
-
-        assert conversation.append(HI, id="m1", expected=0) == first
-
     def test_and_for_a_mode_switch(self, conversation: Conversation) -> None:
         first = conversation.append(ModeSwitch(mode="agent"), id="m1")
 
         assert conversation.append(ModeSwitch(mode="agent"), id="m1") == first
-
-    def test_the_same_id_with_another_event_is_refused(self, conversation: Conversation) -> None:
-        conversation.append(HI, id="m1")
-
-        for other in (UserMessage(text="ho"), AssistantMessage(agent="a")):
-            with pytest.raises(DuplicateIdError, match="m1"):
-                conversation.append(other, id="m1")
-        assert conversation.position == 2
-
-    def test_an_id_is_taken_in_its_own_conversation_alone(self, log: Log) -> None:
-        log["a"].append(HI, id="m1")
-
-        assert log["b"].append(UserMessage(text="ho"), id="m1").position == 2
-
-    def test_the_part_of_a_batch_that_stands_there_already_is_not_written_again(
-        self, conversation: Conversation
-    ) -> None:
-        drafts = [NewEntry(UserMessage(text=str(n)), id=f"m{n}") for n in range(4)]
-        first = conversation.extend(drafts[:2])
-
-        assert conversation.extend(drafts)[:2] == first
-        assert texts(conversation) == ["0", "1", "2", "3"]
-
-    def test_one_refused_event_of_a_batch_refuses_it_whole(self, conversation: Conversation) -> None:
-        conversation.append(HI, id="m1")
-
-        with pytest.raises(DuplicateIdError):
-            conversation.extend([UserMessage(text="new"), NewEntry(UserMessage(text="ho"), id="m1")])
-        assert texts(conversation) == ["hi"]
-
-    def test_one_batch_cannot_give_two_events_one_id(self, conversation: Conversation) -> None:
-        with pytest.raises(DuplicateIdError):
-            conversation.extend([NewEntry(HI, id="m1"), NewEntry(UserMessage(text="ho"), id="m1")])
-        assert len(conversation.extend([NewEntry(HI, id="m1"), NewEntry(HI, id="m1")])) == 2
-        assert texts(conversation) == ["hi"]
 
     def test_an_id_source_that_repeats_itself_loses_nothing_silently(self) -> None:
         with stenolog.open(":memory:", ids=lambda: "always") as log:

@@ -135,14 +135,6 @@ async def test_a_log_can_be_opened_without_a_block() -> None:
 
 
 @run
-async def test_appends_at_once_all_land() -> None:
-    async with opened() as log:
-        entries = await asyncio.gather(*(log["demo"].append(HI) for _ in range(50)))
-
-        assert sorted(entry.position for entry in entries) == list(range(2, 52))
-
-
-@run
 async def test_appends_at_once_keep_their_order_and_a_conflict_fails_its_own_alone() -> None:
     async with opened() as log:
         conversation, other = log["demo"], log["other"]

@@ -15,20 +15,6 @@ from tests.stores import workers
 from tests.stores.conftest import said, texts
 
 
-def test_a_backup_holds_what_the_log_holds(log: Log, tmp_path: Path) -> None:
-    said(log["demo"], "a", "b")
-    said(log["demo"].fork(after=2), "c")
-    sha = log.blobs.put(b"blob")
-    log.backup(tmp_path / "copy.db")
-
-    with stenolog.open(tmp_path / "copy.db") as copy:
-        assert list(copy) == ["demo", "demo~1"]
-        assert list(copy["demo~1"].records()) == list(log["demo~1"].records())
-        assert copy.blobs[sha] == b"blob"
-        assert verify(copy).ok
-        said(copy["demo"], "goes on")
-
-
 def test_others_go_on_writing_meanwhile(path: Path, tmp_path: Path) -> None:
     with stenolog.open(path, synchronous="normal") as log:
         conversation = log["demo"]
@@ -48,15 +34,6 @@ def test_others_go_on_writing_meanwhile(path: Path, tmp_path: Path) -> None:
         with stenolog.open(tmp_path / f"copy{number}.db") as copy:
             assert copy["demo"].position >= 2001
             assert verify(copy).ok
-
-
-def test_a_backup_overwrites_nothing(log: Log, tmp_path: Path) -> None:
-    target = tmp_path / "copy.db"
-    target.write_text("precious")
-
-    with pytest.raises(StoreError, match="exists already"):
-        log.backup(target)
-    assert target.read_text() == "precious"
 
 
 def test_a_backup_that_fails_leaves_nothing_behind(log: Log, tmp_path: Path) -> None:
@@ -112,15 +89,3 @@ def test_what_a_killed_backup_left_beside_a_log_goes_when_that_is_opened(path: P
     stenolog.open(path).close()
 
     assert not part.exists()
-
-
-def test_a_backup_has_another_key_than_its_log(path: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "copy.db"
-    with stenolog.open(path) as log:
-        said(log["demo"], "a")
-        log.backup(copy)
-        key = log.datastore.seal_key
-
-    with stenolog.open(copy) as log:
-        assert log.datastore.seal_key != key
-        assert texts(log["demo"]) == ["a"]

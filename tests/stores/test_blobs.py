@@ -23,11 +23,6 @@ def test_a_blob_is_known_by_its_sha256(log: Log) -> None:
     assert log.blobs.get(sha) == content
 
 
-def test_the_same_content_is_kept_once(log: Log) -> None:
-    assert log.blobs.put(b"a") == log.blobs.put(b"a")
-    assert len(log.blobs) == 1
-
-
 def test_blobs_are_a_mapping(log: Log) -> None:
     kept = {log.blobs.put(content): content for content in (b"b", b"a", b"")}
 
@@ -62,12 +57,3 @@ def test_a_damaged_blob_is_missing_rather_than_wrong(path: Path) -> None:
 
     with stenolog.open(path) as log, pytest.raises(BlobNotFoundError, match="damaged"):
         log.blobs[sha]
-
-
-def test_a_blob_of_ten_megabytes_is_kept(path: Path) -> None:
-    content = b"0123456789abcdef" * 640_000
-
-    with stenolog.open(path) as log:
-        sha = log.blobs.put(content)
-    with stenolog.open(path) as log:
-        assert log.blobs[sha] == content

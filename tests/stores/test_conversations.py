@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-import stenolog
 from stenolog import Conversation, Log
-from stenolog.errors import ConversationExistsError, ConversationNotFoundError, InvalidEventError
+from stenolog.errors import ConversationNotFoundError, InvalidEventError
 from stenolog.maintenance import verify
 from tests.stores.conftest import said, texts
 
@@ -60,34 +57,6 @@ class TestRename:
         assert {entry.conversation for entry in conversation.entries()} == {"new"}
         assert verify(log).ok
 
-    def test_the_old_name_is_free(self, log: Log, conversation: Conversation) -> None:
-        said(conversation, "a")
-        conversation.rename("new")
-
-        assert log["demo"].position == 0
-        said(log["demo"], "another")
-        assert list(log) == ["new", "demo"]
-
-    def test_a_handle_stays_with_its_conversation(self, path: Path) -> None:
-        with stenolog.open(path) as ours, stenolog.open(path) as theirs:
-            handle = ours["demo"]
-            said(handle, "a")
-            theirs["demo"].rename("new")
-            said(theirs["demo"], "another")
-            said(handle, "b")
-
-            assert texts(theirs["new"]) == ["a", "b"]
-            assert texts(ours["demo"]) == ["another"]
-
-    def test_a_name_that_is_taken_is_refused(self, log: Log, conversation: Conversation) -> None:
-        said(conversation, "a")
-        said(log["other"], "b")
-
-        with pytest.raises(ConversationExistsError, match="other"):
-            conversation.rename("other")
-        assert list(log) == ["demo", "other"]
-        conversation.rename("demo")
-
     def test_what_is_not_there_cannot_be_renamed(self, log: Log) -> None:
         with pytest.raises(ConversationNotFoundError, match="nobody"):
             log["nobody"].rename("somebody")
@@ -110,13 +79,6 @@ class TestArchive:
         assert "demo" in log
         assert texts(log["demo"]) == ["a", "c"]
 
-    def test_it_can_be_taken_back(self, log: Log, conversation: Conversation) -> None:
-        said(conversation, "a")
-        conversation.archive()
-        conversation.unarchive()
-
-        assert list(log) == ["demo"]
-
 
 class TestDelete:
     """A deleted conversation is gone for good; the others stay whole."""
@@ -129,14 +91,6 @@ class TestDelete:
         assert list(log) == ["other"]
         assert list(log["demo"].entries()) == []
         assert verify(log).ok
-
-    def test_the_name_is_free_for_a_new_conversation(self, log: Log, conversation: Conversation) -> None:
-        said(conversation, "a")
-        conversation.delete()
-        said(log["demo"], "new")
-
-        assert texts(log["demo"]) == ["new"]
-        assert log["demo"].state().position == 2
 
     def test_what_is_not_there_cannot_be_deleted(self, log: Log) -> None:
         with pytest.raises(ConversationNotFoundError):

@@ -157,41 +157,6 @@ class TestBlobs:
         log["b"].delete()
         assert len(log.blobs) == 0
 
-    def test_collecting_removes_those_that_nothing_names(self, path: Path) -> None:
-        with stenolog.open(path) as log:
-            for number in range(250):
-                log.blobs.put(b"%03d" % number)
-            kept = self.named(log, b"kept", "a")
-            assert log.collect() == Collected(kept=250)  # an entry that names them may still come
-        with stenolog.open(path) as log:
-            assert log.collect() == Collected(blobs=250, bytes=750)
-            assert set(log.blobs) == {kept}
-            assert verify(log).ok
-            assert log.collect() == Collected()
-
-    def test_one_under_way_in_a_claim_or_a_draft_stays(self, path: Path) -> None:
-        with stenolog.open(path) as log:
-            shas = [log.blobs.put(content) for content in (b"receipt", b"draft", b"gone")]
-            conversation = log["a"]
-            conversation.append(UserMessage(text="x"))
-            claims = Claims(log.recorder, conversation.stream)
-            (claim,) = claims.take([Claim(0, "a", "model", 2, 1, "k", "me", 0, shas[0].encode())], 2)
-            assert claim is not None
-            claims.draft([(claim.fence, shas[1].encode())])
-        with stenolog.open(path) as log:
-            assert log.collect().blobs == 1
-            assert list(log.blobs) == shas[:2]
-
-    def test_one_that_was_put_twice_stays_for_the_second_entry(self, log: Log) -> None:
-        sha = log.blobs.put(b"same")
-        assert self.named(log, b"same", "a") == sha
-        log["a"].delete()
-        assert sha in log.blobs
-        log["b"].append(UserMessage(parts=[ImagePart(media_type="image/png", blob=sha)]))
-        log["b"].delete()
-
-        assert sha not in log.blobs
-
     def test_of_damaged_rows_nothing_is_believed_and_nothing_raised(self, path: Path) -> None:
         with stenolog.open(path) as log:
             kept = self.named(log, b"kept", "a")

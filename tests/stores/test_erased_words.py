@@ -173,20 +173,6 @@ def test_what_a_reader_keeps_in_the_way_goes_when_the_log_is_opened_next(tmp_pat
             assert other["demo"].erase(2).is_complete
 
 
-def test_an_erasure_ends_no_other_that_came_meanwhile(log: Log) -> None:
-    demo = log["demo"]
-    demo.extend([UserMessage(text="one"), UserMessage(text="two")])
-    streams, _, number = log.recorder.erasure.unfinished()
-    assert (streams, number) == (set(), 0)
-    demo.erase(2)
-    with log.datastore.writing() as connection:
-        connection.execute("INSERT INTO tracking VALUES ('erasing', 1, 1000, 0)")
-    log.recorder.erasure.end(999)
-    assert log.recorder.erasure.unfinished() == ({1}, set(), 1000)
-    demo.erase(3)
-    assert log.recorder.erasure.unfinished() == (set(), set(), 0)
-
-
 def test_who_erases_forgets_the_words_though_another_process_has_ended_the_erasure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

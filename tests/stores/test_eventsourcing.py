@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 import threading
@@ -12,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from eventsourcing.persistence import IntegrityError, Notification, StoredEvent, Tracking
+from eventsourcing.persistence import Notification, StoredEvent, Tracking
 from eventsourcing.popo import POPOTrackingRecorder
 from eventsourcing.projection import Projection, ProjectionRunner
 from eventsourcing.utils import get_topic
@@ -97,27 +98,6 @@ def test_saved_events_are_entries_of_the_log(app: SqliteLogApplication, path: Pa
     assert list(app.events.get("demo", gt=1)) == [hi("demo", 2), hi("demo", 3, "ho")]
 
 
-@pytest.mark.parametrize("version", [1, 3])
-def test_a_taken_version_or_a_gap_is_the_librarys_conflict(app: SqliteLogApplication, version: int) -> None:
-    app.save(hi("demo", 1))
-
-    with pytest.raises(IntegrityError, match="expected version 2"):
-        app.save(hi("other", 1), hi("demo", version))
-    assert app.recorder.select_events("other") == []
-
-
-def test_events_are_selected_by_ranges(app: SqliteLogApplication) -> None:
-    app.save(*(hi("demo", n) for n in range(1, 8)))
-
-    def versions(**range_: Any) -> list[int]:
-        return [event.originator_version for event in app.recorder.select_events("demo", **range_)]
-
-    assert versions() == [1, 2, 3, 4, 5, 6, 7]
-    assert versions(gt=2, lte=5) == [3, 4, 5]
-    assert versions(desc=True, limit=2) == [7, 6]
-    assert app.recorder.select_events("nobody") == []
-
-
 def test_a_fork_is_read_whole_by_the_librarys_api(log: Log) -> None:
     said(log["demo"], "a", "b", "c")
     fork = log["demo"].fork(after=3, name="other")
@@ -126,9 +106,6 @@ def test_a_fork_is_read_whole_by_the_librarys_api(log: Log) -> None:
     said(again, "e")
     said(log["demo"], "later")
 
-    def versions(name: str, **range_: Any) -> list[int]:
-        return [event.originator_version for event in log.application.recorder.select_events(name, **range_)]
-
     for conversation in (fork, again):
         whole: list[Any] = [*log.application.events.get(conversation.name)]
         assert [(each.originator_version, each.event) for each in whole] == [
@@ -136,11 +113,6 @@ def test_a_fork_is_read_whole_by_the_librarys_api(log: Log) -> None:
         ]
         assert {each.originator_id for each in whole} == {conversation.name}
     assert texts(again) == ["a", "b", "d", "e"]
-    assert versions("again") == [1, 2, 3, 4, 5, 6, 7]
-    assert versions("again", gt=2, lte=6) == [3, 4, 5, 6]
-    assert versions("again", gt=1, desc=True, limit=5) == [7, 6, 5, 4, 3]
-    assert versions("again", lte=4, desc=True) == [4, 3, 2, 1]
-    assert versions("again", limit=4) == [1, 2, 3, 4]
 
 
 def test_an_erased_switch_of_which_nothing_is_left_is_read_as_an_erased_entry() -> None:
@@ -191,34 +163,6 @@ def test_tasks_append_by_the_same_recorder(path: Path) -> None:
             return len(found)
 
     assert asyncio.run(append()) == 21
-
-
-def test_notifications_are_selected_by_ranges_and_topics(app: SqliteLogApplication) -> None:
-    app.save(Recorded("demo", 1, ModeSwitch(mode="chat")), *(hi("demo", n) for n in range(2, 8)))
-
-    def ids(start: int | None, limit: int, **options: Any) -> list[int]:
-        return [found.id for found in app.recorder.select_notifications(start, limit, **options)]
-
-    assert ids(None, 3) == [1, 2, 3]
-    assert ids(3, 2) == [3, 4]
-    assert ids(3, 9, stop=5, inclusive_of_start=False) == [4, 5]
-    assert ids(None, 9, topics=["mode_switch@1"]) == [1]
-    assert app.recorder.max_notification_id() == 7
-    assert [found.id for found in app.notification_log.select(start=1, limit=5)] == [1, 2, 3, 4, 5]
-
-
-def test_the_id_of_a_deleted_entry_is_never_used_again(path: Path) -> None:
-    with stenolog.open(path) as log:
-        said(log["demo"], "a", "b")
-        log["demo"].delete()
-        said(log["new"], "c")
-        found: Sequence[Any] = log.application.recorder.select_notifications(None, 9)
-
-    assert [notification.id for notification in found] == [4, 5]
-
-
-def test_an_empty_log_has_no_last_notification(app: SqliteLogApplication) -> None:
-    assert not app.recorder.max_notification_id()
 
 
 def test_what_is_recorded_right_after_the_first_look_is_delivered(log: Log) -> None:
@@ -310,6 +254,7 @@ def test_no_function_of_the_library_runs_on_an_append(path: Path) -> None:
 
     with stenolog.open(path) as log:
         said(log["demo"], "first")
+        gc.collect()  # what earlier tests left is not finished while functions are noted
         sys.setprofile(noted)
         try:
             said(log["demo"], "second")

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from stenolog import AssistantMessage, Conversation, Log, ModeSwitch, State, ToolCall, ToolResult, UserMessage
+from stenolog import AssistantMessage, Conversation, Log, ModeSwitch, State, ToolCall, ToolResult
 from stenolog.adapters.conversation.queries import folds
-from stenolog.adapters.conversation.verifying.integrity import verify
-from stenolog.errors import ConversationExistsError, ConversationNotFoundError, PositionNotFoundError
+from stenolog.errors import ConversationNotFoundError, PositionNotFoundError
 from stenolog.events import ConversationRef
 from tests.stores.conftest import said, texts
-
-
-def rows(log: Log) -> int:
-    with log.datastore.reading() as connection:
-        (count,) = connection.execute("SELECT count(*) FROM stored_events").fetchone()
-    return int(count)
 
 
 def test_a_fork_reads_its_ancestors_entries_up_to_the_fork_and_then_its_own(
@@ -31,15 +24,6 @@ def test_a_fork_reads_its_ancestors_entries_up_to_the_fork_and_then_its_own(
     assert [entry.position for entry in fork.entries()] == [1, 2, 3, 4, 5]
     assert {entry.conversation for entry in fork.entries()} == {"demo~1"}
     assert texts(fork, after=2, at=3) == ["b"]
-
-
-def test_a_fork_copies_no_entry(log: Log, conversation: Conversation) -> None:
-    said(conversation, *"abcdefgh")
-    before = rows(log)
-
-    conversation.fork(after=5)
-
-    assert rows(log) == before + 1
 
 
 def test_it_opens_with_a_mode_switch_that_names_its_parent(conversation: Conversation) -> None:
@@ -59,14 +43,6 @@ def test_without_a_position_it_forks_at_the_head(conversation: Conversation) -> 
     assert texts(conversation.fork()) == ["a", "b"]
 
 
-def test_it_can_fork_before_the_first_entry(conversation: Conversation) -> None:
-    said(conversation, "a")
-    fork = conversation.fork(after=0)
-
-    assert [entry.position for entry in fork.entries()] == [1]
-    assert verify(fork).ok
-
-
 @pytest.mark.parametrize("after", [-1, 4])
 def test_a_position_that_is_not_there_is_refused(conversation: Conversation, after: int) -> None:
     said(conversation, "a", "b")
@@ -78,56 +54,6 @@ def test_a_position_that_is_not_there_is_refused(conversation: Conversation, aft
 def test_nothing_can_be_forked_from_a_conversation_without_entries(log: Log) -> None:
     with pytest.raises(ConversationNotFoundError, match="'nobody': no such conversation"):
         log["nobody"].fork()
-
-
-def test_forks_of_forks_read_through_all_their_ancestors(conversation: Conversation) -> None:
-    said(conversation, "a", "b", "c")
-    child = conversation.fork(after=3)
-    said(child, "d")
-    grandchild = child.fork()
-    said(grandchild, "e")
-    early = grandchild.fork(after=2)
-    said(early, "f")
-
-    assert texts(grandchild) == ["a", "b", "d", "e"]
-    assert texts(early) == ["a", "f"]
-    assert (child.name, grandchild.name, early.name) == ("demo~1", "demo~1~1", "demo~1~1~1")
-    assert verify(early).ok
-
-
-def test_a_long_line_of_forks_is_read(log: Log, conversation: Conversation) -> None:
-    said(conversation, "0")
-    line = conversation
-    for number in range(1, 60):
-        line = line.fork(name=f"fork {number}")
-        said(line, str(number))
-
-    assert texts(line) == [str(number) for number in range(60)]
-    assert verify(log).ok
-
-
-class TestNames:
-    """A fork is named after its parent, unless it is given a name."""
-
-    def test_names_are_counted(self, conversation: Conversation) -> None:
-        said(conversation, "a")
-
-        assert [conversation.fork().name for _ in range(3)] == ["demo~1", "demo~2", "demo~3"]
-
-    def test_a_number_that_is_taken_is_passed_over(self, log: Log, conversation: Conversation) -> None:
-        said(conversation, "a")
-        said(log["demo~1"], "not a fork")
-
-        assert conversation.fork().name == "demo~2"
-
-    def test_a_given_name_that_is_taken_is_refused(self, log: Log, conversation: Conversation) -> None:
-        said(conversation, "a")
-        said(log["other"], "b")
-
-        assert conversation.fork(name="new").name == "new"
-        with pytest.raises(ConversationExistsError, match="other"):
-            conversation.fork(name="other")
-        assert list(log) == ["demo", "other", "new"]
 
 
 class TestPendingCalls:
@@ -170,18 +96,6 @@ class TestPendingCalls:
 class TestLife:
     """What becomes of a family when one of it goes."""
 
-    def test_an_ancestor_with_living_forks_cannot_be_deleted(
-        self, log: Log, conversation: Conversation
-    ) -> None:
-        said(conversation, "a")
-        fork = conversation.fork()
-
-        with pytest.raises(ConversationExistsError, match="demo~1"):
-            conversation.delete()
-        fork.delete()
-        conversation.delete()
-        assert log.names(archived=True) == []
-
     def test_what_was_deleted_elsewhere_cannot_be_forked(
         self, log: Log, conversation: Conversation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -197,17 +111,3 @@ class TestLife:
         with pytest.raises(ConversationNotFoundError, match="deleted"):
             conversation.fork()
         assert log.names(archived=True) == []
-
-    def test_a_renamed_ancestor_is_still_the_ancestor(self, log: Log, conversation: Conversation) -> None:
-        said(conversation, "a")
-        fork = conversation.fork()
-        conversation.rename("origin")
-
-        assert texts(fork) == ["a"]
-        assert verify(log).ok
-
-    def test_an_id_of_the_parent_is_free_in_the_fork(self, conversation: Conversation) -> None:
-        conversation.append(UserMessage(text="a"), id="m1")
-        fork = conversation.fork()
-
-        assert fork.append(UserMessage(text="other"), id="m1").position == 4

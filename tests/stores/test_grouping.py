@@ -154,15 +154,6 @@ def test_who_finds_nobody_writing_writes_in_his_own_thread(log: Log) -> None:
     assert threading.active_count() == before
 
 
-def test_appends_to_one_conversation_keep_their_order(log: Log) -> None:
-    conversation = log["demo"]
-    at_once(log, *(partial(said, conversation, str(number)) for number in range(10)))
-
-    assert texts(conversation) == [str(number) for number in range(10)]
-    said(conversation, "and on")
-    assert conversation.position == 12
-
-
 def test_a_conflict_fails_its_own_append_alone(log: Log) -> None:
     conversation, gone = log["demo"], log["gone"]
     said(conversation, "a")

@@ -136,15 +136,6 @@ def test_a_request_is_explained_as_it_was_after_later_entries(conversation: Conv
         assert request.explanation == build(list(conversation.entries(at=at)), "coder").explanation
 
 
-def test_what_another_process_has_written_is_in_the_next_request(conversation: Conversation) -> None:
-    conversation.request("coder")
-    with stenolog.open(conversation.log.path, synchronous="normal") as elsewhere:
-        elsewhere["talk"].append(UserMessage(text="From elsewhere"))
-
-    assert conversation.request("coder").bytes == anew(conversation)
-    assert b"From elsewhere" in conversation.request("coder").bytes
-
-
 def test_a_card_with_another_policy_counts_at_once(conversation: Conversation) -> None:
     conversation.request("coder")
     conversation.append(

@@ -83,16 +83,6 @@ def test_an_empty_file_is_a_new_one(path: Path) -> None:
         assert texts(log["demo"]) == ["a"]
 
 
-def test_what_was_written_is_there_when_the_file_is_opened_again(path: Path) -> None:
-    with stenolog.open(path) as log:
-        said(log["demo"], "a")
-        digest = log["demo"].digest
-    with stenolog.open(str(path), synchronous="normal") as log:
-        said(log["demo"], "b")
-        assert texts(log["demo"]) == ["a", "b"]
-        assert [entry.digest for entry in log["demo"].entries()][1] == digest
-
-
 def test_after_closing_only_the_database_and_its_lock_are_left(path: Path) -> None:
     with stenolog.open(path) as log:
         said(log["demo"], "a")

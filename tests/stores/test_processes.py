@@ -10,14 +10,13 @@ import sqlite3
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
 from pathlib import Path
 from statistics import mean
 
 import pytest
 
 import stenolog
-from stenolog import Log, UserMessage, VersionConflictError
+from stenolog import Log
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store.sqlite.file_locks import FileLock
 from stenolog.errors import StoreError, StoreTimeoutError
@@ -87,50 +86,8 @@ def test_of_eight_processes_on_eight_conversations_the_slowest_gets_half_of_the_
         assert [log[f"talk {n}"].position for n in range(8)] == [count + 2 for count in counts]
 
 
-def test_of_eight_processes_on_one_conversation_every_append_is_in(path: Path) -> None:
-    positions = workers.run(8, workers.append_many, str(path), 25)
-
-    assert sorted([*chain(*positions)]) == list(range(2, 202))
-    assert all(each == sorted(each) for each in positions)
-    with stenolog.open(path) as log:
-        ids = [entry.id for entry in log["demo"].entries(after=1)]
-        assert [ids.index(f"{n}-{k}") + 2 for n in range(8) for k in range(25)] == [*chain(*positions)]
-        assert verify(log).ok
-
-
-def test_two_processes_that_append_strictly_never_get_the_same_position(path: Path) -> None:
-    with stenolog.open(path) as log:
-        said(log["demo"], "first")
-
-    positions = workers.run(2, workers.append_strictly, str(path), 60)
-
-    assert sorted([*chain(*positions)]) == list(range(3, 123))
-
-
-@pytest.mark.parametrize("_", range(5))
-def test_eight_processes_can_open_a_new_file_at_once(path: Path, _: int) -> None:
-    assert workers.run(8, workers.open_new, str(path)) == ["ok"] * 8
-    with stenolog.open(path) as log:
-        assert sorted(texts(log["demo"])) == list("01234567")
-
-
 class TestThreads:
     """A log and its handles may be shared between threads."""
-
-    def test_threads_on_one_handle(self, log: Log) -> None:
-        conversation = log["demo"]
-
-        def work(number: int) -> None:
-            for n in range(25):
-                conversation.append(UserMessage(text=f"{number}-{n}"))
-                assert conversation.position > n
-
-        with ThreadPoolExecutor(8) as pool:
-            list(pool.map(work, range(8)))
-        assert sorted(texts(conversation)) == sorted(
-            f"{number}-{n}" for number in range(8) for n in range(25)
-        )
-        assert verify(log).ok
 
     def test_threads_that_read_while_others_write(self, log: Log) -> None:
         conversation = log["demo"]
@@ -152,24 +109,6 @@ class TestThreads:
             pool.submit(write).result()
             for reader in readers:
                 reader.result(workers.PATIENCE)
-
-    def test_strict_appends_of_threads(self, log: Log) -> None:
-        conversation = log["demo"]
-        said(conversation, "first")
-
-        def work(_: int) -> int:
-            done = 0
-            while done < 20:
-                try:
-                    conversation.append(UserMessage(text="x"), expected=conversation.position)
-                except VersionConflictError:
-                    continue
-                done += 1
-            return done
-
-        with ThreadPoolExecutor(4) as pool:
-            assert sum(pool.map(work, range(4))) == 80
-        assert conversation.position == 82
 
 
 class TestWaiting:

@@ -14,7 +14,6 @@ import stenolog
 from stenolog import AssistantMessage, Conversation, Entry, Log, UserMessage
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store.sqlite.statements import event_rows
-from stenolog.domain.entry import digest_of
 from stenolog.domain.events import Damaged
 from stenolog.errors import ConversationNotFoundError, CorruptLogError, PositionNotFoundError
 from stenolog.events import PositionRange, Unknown
@@ -60,20 +59,6 @@ def test_a_position_without_an_entry_is_an_error(conversation: Conversation, pos
 def test_a_conversation_without_entries_has_no_entry_at_any_position(log: Log) -> None:
     with pytest.raises(ConversationNotFoundError):
         log["nobody"].entry(1)
-
-
-def test_a_fork_finds_its_own_entry_before_the_one_it_inherits(conversation: Conversation) -> None:
-    inherited = conversation.append(UserMessage(text="a"), id="first")
-    fork = conversation.fork()
-    conversation.append(UserMessage(text="b"), id="later")
-    own = fork.append(UserMessage(text="c"), id="later")
-
-    assert (
-        fork.entry_by_id("first")
-        == fork.entry(inherited.position)
-        == inherited._replace(conversation=fork.name)
-    )
-    assert fork.entry_by_id("later") == own
 
 
 def test_a_conversation_has_a_key_that_a_new_one_of_its_name_has_not(log: Log) -> None:
@@ -139,16 +124,6 @@ def test_what_is_appended_while_one_reads_is_read_too(conversation: Conversation
     said(conversation, "b")
 
     assert [entry.position for entry in reader] == [2, 3]
-
-
-def test_records_are_chained_by_their_digests(conversation: Conversation) -> None:
-    conversation.extend([*examples().values()], expected=0)
-
-    previous = b""
-    for record in conversation.records():
-        assert digest_of(previous, record) == record.digest
-        previous = record.digest
-    assert previous.hex() == conversation.digest
 
 
 def test_every_kind_of_event_is_read_back_as_it_was_written(conversation: Conversation) -> None:

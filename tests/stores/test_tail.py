@@ -61,17 +61,6 @@ def test_other_conversations_do_not_keep_it_going(log: Log, conversation: Conver
         assert list(tail) == []
 
 
-def test_it_wakes_for_an_append_of_another_thread(conversation: Conversation) -> None:
-    said(conversation, "a")
-    tail = conversation.tail(timeout=WAIT)
-
-    with ThreadPoolExecutor() as pool:
-        following = pool.submit(positions, tail, 50)
-        for number in range(50):
-            said(conversation, str(number))
-        assert following.result() == list(range(3, 53))
-
-
 def test_many_tails_all_see_everything(conversation: Conversation) -> None:
     said(conversation, "a")
     tails = [conversation.tail(timeout=WAIT) for _ in range(8)]

@@ -17,7 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 import stenolog
-from stenolog import NewEntry, UserMessage, VersionConflictError
+from stenolog import UserMessage
 from stenolog.adapters.store.sqlite import copies
 from stenolog.adapters.store.sqlite.file_locks import FileLock
 from stenolog.errors import StoreTimeoutError
@@ -184,36 +184,3 @@ def append_for(number: int, barrier: Barrier, path: str, seconds: float) -> int:
             conversation.append(UserMessage(text="x" * 1000))
             count += 1
     return count
-
-
-def append_many(number: int, barrier: Barrier, path: str, count: int) -> list[int]:
-    """Return the positions of so many messages in the one conversation that all processes append to."""
-    with stenolog.open(path) as log:
-        barrier.wait(PATIENCE)
-        drafts = [NewEntry(UserMessage(text=str(number)), id=f"{number}-{n}") for n in range(count)]
-        return [log["demo"].append(draft.event, id=draft.id).position for draft in drafts]
-
-
-def append_strictly(number: int, barrier: Barrier, path: str, count: int) -> list[int]:
-    """Append the same, each at the position it expects, and retry after each conflict."""
-    positions: list[int] = []
-    with stenolog.open(path) as log:
-        conversation = log["demo"]
-        barrier.wait(PATIENCE)
-        while len(positions) < count:
-            expected = conversation.position
-            try:
-                entry = conversation.append(UserMessage(text=str(number)), expected=expected)
-            except VersionConflictError:
-                continue
-            assert entry.position == expected + 1
-            positions.append(entry.position)
-    return positions
-
-
-def open_new(number: int, barrier: Barrier, path: str) -> str:
-    """Open a file that is not there yet, at the same moment as the others, and append at once."""
-    barrier.wait(PATIENCE)
-    with stenolog.open(path) as log:
-        log["demo"].append(UserMessage(text=str(number)))
-    return "ok"

@@ -202,8 +202,10 @@ def test_an_append_settles_one_claim_and_leaves_the_others(recorder: LogRecorder
     first, second = recorder.claims.take(demo, [claim(), claim("tool 3/0")], 3)
     assert first is not None
     assert second is not None
+    recorder.drafts.add([(second.fence, b"said")])
     recorder.append([item("c"), item("d")], demo, 3, second.fence)
 
+    assert recorder.drafts.of(second.fence) == []
     assert recorder.claims.of(demo) == [first]
     assert positions(recorder, demo) == [1, 2, 3, 4, 5]
     recorder.append([item("e")], demo, None, first.fence)

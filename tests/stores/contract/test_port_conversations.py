@@ -232,6 +232,8 @@ def test_renaming_to_the_name_it_has_changes_nothing_and_a_free_name_is_free_aga
     assert one is not None
     assert two is not None
     recorder.conversations.rename(one, "one")
+    with pytest.raises(ConversationExistsError):
+        recorder.conversations.rename(one, "two")
     recorder.conversations.rename(one, "three")
     recorder.conversations.rename(two, "one")
 
@@ -240,6 +242,7 @@ def test_renaming_to_the_name_it_has_changes_nothing_and_a_free_name_is_free_aga
         recorder.conversations.find("one"),
         recorder.conversations.find("two"),
     ) == (one, two, None)
+    assert recorder.conversations.name_of(one) == "three"
     assert recorder.conversations.names(Which()) == ["three", "one"]
 
 
@@ -254,6 +257,8 @@ def test_an_archived_conversation_is_read_and_appended_to_as_before(recorder: Lo
     assert positions(recorder, "demo") == [1, 2, 3]
     assert recorder.conversations.names(Which()) == []
     assert recorder.conversations.names(Which(archived=True)) == ["demo"]
+    recorder.conversations.archive(key, None)
+    assert recorder.conversations.names(Which()) == ["demo"]
 
 
 @pytest.mark.parametrize("what", ["rename", "archive", "unarchive", "delete"])
@@ -295,6 +300,9 @@ def test_a_deletion_takes_what_stands_beside_the_entries_and_no_blob(recorder: L
     assert recorder.blobs.shas() == [sha]
     assert recorder.committed(0) == []
     assert recorder.last_position(Stream("demo", key)) == 0
+    assert recorder.conversations.name_of(key) is None
+    put(recorder, Stream("demo"), "anew")
+    assert key_of(recorder, Stream("demo")) != key
 
 
 def test_forks_are_named_where_they_keep_a_conversation_from_being_deleted(recorder: LogRecorder) -> None:

@@ -249,6 +249,7 @@ def test_a_cursor_is_one_followers_in_one_conversation(recorder: LogRecorder, ot
     assert other.load_cursor("a", key) == Cursor(4, 3)  # it may go back
     assert (other.load_cursor("a"), other.load_cursor("A", key)) == (Cursor(9), Cursor(2))
     assert other.load_cursor("a", 10**9) == Cursor()
+    assert recorder.max_tracking_id("a") is None  # the library's names are their own
 
 
 def test_ids_and_positions_are_as_large_as_a_follower_may_need(recorder: LogRecorder) -> None:

@@ -50,6 +50,7 @@ BORDERS = [
     (3, 3),
     (3, 5),
     (3, 6),
+    (4, 2),
     (4, 7),
     (5, 6),
     (6, 9),
@@ -66,7 +67,10 @@ def test_any_range_of_a_fork_of_a_fork_is_read_as_if_it_were_its_own(
 
     assert [row[0] for row in forwards.rows] == expected
     assert [row[0] for row in backwards.rows] == expected[::-1]
+    assert {event.originator_id for event in forwards} <= {"grandchild"}
     for limit in range(4):
+        first = recorder.select_events("grandchild", gt=after, lte=upto, limit=limit)
+        assert [row[0] for row in first.rows] == expected[:limit]
         found = recorder.select_events("grandchild", gt=after, lte=upto, desc=True, limit=limit)
         assert [row[0] for row in found.rows] == expected[::-1][:limit]
     records = recorder.select_records(line.grandchild, after, upto)

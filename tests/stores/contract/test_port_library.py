@@ -231,6 +231,17 @@ def test_a_name_or_topic_that_not_every_database_can_keep_is_refused(recorder: L
     assert recorder.max_notification_id() is None
 
 
+@pytest.mark.parametrize("page", [False, True])
+def test_of_some_topics_no_other_known_one_is_read_but_what_nobody_knows_is(
+    recorder: LogRecorder, page: bool
+) -> None:
+    topics = ["mode_switch@1", TOPIC, "odd@7", TOPIC]
+    recorder.insert_events([event("demo", version, topic) for version, topic in enumerate(topics, 1)])
+    found = recorder.select_events("demo", topics=[TOPIC], page=page)
+
+    assert [each.originator_version for each in found] == [2, 3, 4]
+
+
 def test_a_subscription_gives_some_topics_behind_an_id(recorder: LogRecorder, other: LogRecorder) -> None:
     recorder.insert_events([event("a", 1, "odd@1"), event("a", 2), event("a", 3, "odd@1")])
     first = ids(recorder)[0]

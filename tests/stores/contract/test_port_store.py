@@ -123,6 +123,7 @@ def test_a_name_that_nobody_has_begun_has_nothing_whatever_is_asked(recorder: Lo
     assert recorder.head(nobody) == START
     assert recorder.lineage(nobody) == ()
     assert recorder.select_records(nobody, 0, LAST) == []
+    assert recorder.select_events("nobody") == []
     assert recorder.stretch(nobody, 0, LAST) is None
     assert recorder.record_by_id(nobody, "m-1") is None
     assert recorder.digest_at(nobody, 1) is None
