@@ -73,6 +73,7 @@ def test_a_repr_has_what_is_no_default_and_short_names_of_parts() -> None:
     assert repr(ToolResult(call_id="c", call=CallRef(entry="e"))) == (
         "ToolResult(call_id='c', call=CallRef(entry='e'))"
     )
+    assert len(repr(UserMessage("x" * 5_000))) < 100
 
 
 def test_attributes_of_bases_follow_a_classs_own() -> None:
