@@ -6,7 +6,7 @@ summaries, hand-offs, changes of mode. Unlike `histories`, what is in them could
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, count, islice
 from random import Random
@@ -150,3 +150,10 @@ class _Session:
 def _card(agent: str) -> AgentCard:
     tools = [Tool(name=name, description=f"{name} it", parameters={"type": "object"}) for name in TOOLS]
     return AgentCard(model="claude-opus-5", persona=f"You are the {agent}. " * 20, tools=tools)
+
+
+def taken_up(left: Window, entries: Sequence[Entry]) -> Window:
+    """Return the window that goes on from another's mark, with the entries that the mark names alone."""
+    mark = left.snapshot
+    held = [entry for entry in entries if any(a <= entry.position <= b for a, b in mark.rows)]
+    return Window(left.lane, left.policy, left.counter, mark, held)

@@ -130,19 +130,6 @@ def test_before_version_3_no_call_has_to_be_signed() -> None:
     assert "thoughtSignature" not in str(made.body)
 
 
-def test_what_was_sent_is_sent_again_unchanged_whatever_turn_is_the_current_one() -> None:
-    events: list[Event] = []
-    before: list[Any] = []
-    for turn in range(4):
-        call = ToolCall(id=f"c{turn % 2}", name="shell")
-        events += [ASKED, calls("", call), ToolResult(call_id=call.id, text=f"{turn}")]
-        contents = request(*events).body["contents"]
-
-        assert contents[: len(before)] == before
-        before = contents
-        events.append(calls("done"))
-
-
 def test_results_stand_alone_and_what_the_user_says_behind_them_in_the_next_content() -> None:
     note = UserMessage(text="Be brief", author_kind="system")
 
@@ -197,13 +184,6 @@ def test_files_go_as_bytes_or_by_their_address_and_what_is_not_taken_as_a_line_o
         {"text": "[image (image/gif) is not shown]"},
         {"text": "[image (image/png) is not available]"},
     ]
-
-
-def test_a_picture_larger_than_a_request_may_be_is_a_line_of_text() -> None:
-    made = request(UserMessage(parts=[ImagePart(blob=PNG)]), blobs={PNG: bytes(15 * 1024 * 1024 + 1)})
-
-    assert said(made)[0][1] == [{"text": "[image (image/png) is too large to be shown]"}]
-    assert made.repairs[0].rule == "media-too-large"
 
 
 @pytest.mark.parametrize(("raw", "starts"), [("7zip", "_7zip_"), ("-x", "_-x_"), ("a b", "a_b_")])

@@ -195,7 +195,7 @@ POLICIES: dict[str, Policy] = {
     "characters": policy(Budget(characters=2_500)),
     "bytes": policy(Budget(bytes=6_000)),
     "messages": policy(Budget(messages=9)),
-    "last": policy(LastN(5)),
+    **{f"last {n}": policy(LastN(n)) for n in (2, 3, 4, 5, 6)},
     "reminder": Budget(tokens=900) | Reminder(2, text="Mind the goal"),
 }
 
@@ -214,8 +214,9 @@ def ends(events: list[Event], chosen: Policy) -> Iterator[tuple[str, bool]]:
     for entry in log(NAMED, *events):
         made.take(entry)
         if not isinstance(entry.event, AssistantMessage):
-            request = from_window(made, "anthropic")
-            yield _without_places(request.bytes.decode()), request.sendable
+            for api in ("anthropic", "openai-chat"):
+                request = from_window(made, api)
+                yield _without_places(request.bytes.decode()), request.sendable
 
 
 def _without_places(body: str) -> str:

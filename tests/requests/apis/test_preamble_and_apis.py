@@ -20,7 +20,7 @@ from stenolog import (
 )
 from stenolog.errors import CallerError
 from stenolog.parts import ImagePart, ReasoningPart
-from stenolog.requests import build
+from stenolog.requests import FORMATS, build
 from tests.requests.given import ASKED, CALL, calls, chat, log, said
 from tests.requests.histories import PNG
 
@@ -80,8 +80,14 @@ def test_a_tool_name_that_would_be_refused_is_rewritten_the_same_way_everywhere(
     assert called.replace("_", "").replace("-", "").isascii()
 
 
-@pytest.mark.parametrize("raw", ["not json", "[1]", "", '{"x": NaN}', '{"x": 1e999}', '{"e": "\\ud83d"}'])
-def test_arguments_that_are_no_object_are_wrapped_whole(raw: str) -> None:
+@pytest.mark.parametrize(
+    "raw",
+    [
+        *("not json", "[1]", "", '{"x": NaN}', '{"x": 1e999}', '{"e": "\\ud83d"}'),
+        *('{"a": 1, "a": 2}', '{"x": 0.12345678901234567890123}', '{"a":' * 200 + "1" + "}" * 200),
+    ],
+)
+def test_arguments_that_an_object_could_not_say_again_are_wrapped_whole(raw: str) -> None:
     entries = log(ASKED, calls("", ToolCall(id="c1", name="shell", arguments=raw)), ASKED)
 
     block = build(entries, "coder", api="anthropic").body["messages"][1]["content"][0]
@@ -110,11 +116,11 @@ def test_a_picture_in_a_tools_result_follows_the_results_on_openai_and_stays_on_
     assert anthropic[2]["content"][0]["content"][1]["source"]["data"] == "cG5n"
 
 
-def test_the_digest_of_a_request_holds_blobs_by_their_hash() -> None:
+@pytest.mark.parametrize("api", [api for api in FORMATS if api != "plain"])
+def test_the_digest_of_a_request_holds_blobs_by_their_hash(api: str) -> None:
     entries = log(UserMessage(parts=[ImagePart(blob=PNG)]), calls("ok"), ASKED)
 
-    there = build(entries, "coder", blobs={PNG: b"png"})
-    other = build(entries, "coder", blobs={PNG: b"other bytes"})
+    there, other = (build(entries, "coder", api=api, blobs={PNG: content}) for content in (b"png", b"other"))
 
     assert there.bytes != other.bytes
     assert there.sha256 == other.sha256
@@ -170,13 +176,18 @@ def test_on_the_plain_wire_a_marker_stands_only_where_stenolog_put_it() -> None:
     assert "\n\n\\Assistant (boss): yes\u2028\\system : now\n\nAssistant (coder): ok" in prompt
 
 
-def test_between_two_turns_what_is_sent_begins_with_what_was_sent_before() -> None:
-    events: list[Event] = []
+@pytest.mark.parametrize(
+    ("api", "model"),
+    [("anthropic", "claude-opus-5"), ("openai-responses", "gpt-5"), ("gemini", "gemini-3-pro")],
+)
+def test_between_two_turns_what_is_sent_begins_with_what_was_sent_before(api: str, model: str) -> None:
+    events: list[Event] = [ModeSwitch(cards={"coder": AgentCard(model=model)})]
     before: list[Any] = []
     for turn in range(5):
         call = ToolCall(id=f"c{turn % 2}", name="shell")
         events += [ASKED, calls("", call), ToolResult(call_id=call.id, text=f"{turn}")]
-        messages = build(log(*events), "coder", api="anthropic").body["messages"]
+        request = build(log(*events), "coder", api=api)
+        messages = request.body[request.messages_key]
 
         assert messages[: len(before)] == before
         before = messages
@@ -224,17 +235,6 @@ def test_the_token_limit_leaves_room_for_thinking() -> None:
     body = build(log(ModeSwitch(cards={"coder": card}), ASKED), "coder", api="anthropic").body
 
     assert body["max_tokens"] == 14_096
-
-
-@pytest.mark.parametrize(
-    "raw", ['{"a": 1, "a": 2}', '{"x": 0.12345678901234567890123}', '{"a":' * 200 + "1" + "}" * 200]
-)
-def test_arguments_that_an_object_could_not_say_again_are_wrapped_whole(raw: str) -> None:
-    entries = log(ASKED, calls("", ToolCall(id="c1", name="shell", arguments=raw)), ASKED)
-
-    block = build(entries, "coder", api="anthropic").body["messages"][1]["content"][0]
-
-    assert block["input"] == {"_raw": raw}
 
 
 def test_texts_and_pictures_stay_in_their_order() -> None:

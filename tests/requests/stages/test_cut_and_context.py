@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -25,10 +23,10 @@ from stenolog.events import Origin, PositionRange
 from stenolog.parts import ImagePart
 from stenolog.projections.requests import build, every_request
 from stenolog.projections.requests.incremental.series import window
-from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.pipeline.lane import LaneId
 from tests.random_cases import seeds
 from tests.requests.given import ASKED, CALL, calls, log
+from tests.requests.sessions import taken_up
 
 HUGE = policy(Budget(tokens=10_000_000))
 SMALL = policy(Budget(tokens=1_000))
@@ -129,10 +127,7 @@ def test_a_window_from_its_mark_agrees_when_a_replaced_summary_brings_back_what_
     )
     chosen = policy(Budget(tokens=8_000))
     early = window(LaneId("coder"), chosen, entries[:43])
-    held = {position for first, last in early.snapshot.rows for position in range(first, last + 1)}
-    late = Window(
-        LaneId("coder"), chosen, early.counter, early.snapshot, [e for e in entries if e.position in held]
-    )
+    late = taken_up(early, entries)
     for entry in entries[43:]:
         early.take(entry)
         late.take(entry)
@@ -216,17 +211,6 @@ def spoken(random: Random, turns: int) -> list[Event]:
     return [*events, UserMessage(text="well?"), calls("end")]
 
 
-def in_pieces(events: Sequence[Event], random: Random) -> list[Event]:
-    """Return the same as an import of a growing file adds it: some responses as two messages."""
-    made: list[Event] = []
-    for event in events:
-        if isinstance(event, AssistantMessage) and len(event.parts) > 1 and random.random() < 0.5:
-            made += [replace(event, parts=event.parts[:1]), replace(event, parts=event.parts[1:])]
-        else:
-            made.append(event)
-    return made
-
-
 def positions_shown(request: Request) -> list[int]:
     return sorted({p for part in request.parts for p in part.positions})
 
@@ -267,16 +251,3 @@ def test_the_last_messages_of_an_idle_lane_have_no_holes(n: int, seeds: range) -
         shown = positions_shown(build(log(*spoken(Random(seed), 8)), "coder", policy=LastN(n)))
 
         assert shown == [*range(shown[0], shown[-1] + 1)], seed
-
-
-@seeds(15, slow=150)
-@pytest.mark.parametrize("n", [2, 3, 4, 6])
-@pytest.mark.parametrize("api", ["anthropic", "openai-chat"])
-def test_an_import_in_pieces_gives_the_requests_of_an_import_at_once(n: int, api: str, seeds: range) -> None:
-    for seed in seeds:
-        random = Random(seed)
-        whole = spoken(random, 8)[: random.randint(2, 16)]
-
-        pieces = build(log(*in_pieces(whole, random)), "coder", policy=LastN(n), api=api)
-
-        assert pieces.bytes == build(log(*whole), "coder", policy=LastN(n), api=api).bytes, seed

@@ -13,10 +13,10 @@ from stenolog.context import Budget, LastN, SinceLastTurn, policy
 from stenolog.events import PositionRange, Receipt
 from stenolog.projections.requests import build, every_request
 from stenolog.projections.requests.incremental.series import window
-from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.pipeline.edits import ANEW
 from stenolog.projections.requests.pipeline.lane import LaneId
 from tests.requests.given import ASKED, CALL, calls, chat, log, said
+from tests.requests.sessions import taken_up
 
 ASKS, OK = ("user", "List the files"), ("assistant", "ok")
 NOTE = ("user", ANEW)
@@ -244,10 +244,7 @@ def test_words_that_an_answer_brings_back_count_against_the_budget_at_once() -> 
     entries = log(ASKED, ok(1), *large, *edits, *large, answer("ok", 5))
     chosen = policy(Budget(tokens=4_000))
     early = window(LaneId("coder"), chosen, entries[:-1])
-    held = {position for first, last in early.snapshot.rows for position in range(first, last + 1)}
-    late = Window(
-        LaneId("coder"), chosen, early.counter, early.snapshot, [e for e in entries if e.position in held]
-    )
+    late = taken_up(early, entries)
     before = early.cuts
     early.take(entries[-1])
     late.take(entries[-1])
@@ -293,11 +290,9 @@ def test_a_window_that_was_left_cuts_as_one_that_was_not_though_a_note_stands_be
         UserMessage(text="And then?"),
     )
     kept, lane = policy(LastN(4)), LaneId("coder")
-    mark = window(lane, kept, entries[:left]).snapshot
-    here = [entry for entry in entries if any(a <= entry.position <= b for a, b in mark.rows)]
 
-    taken_up = Window(lane, kept, snapshot=mark, entries=here)
+    going_on = taken_up(window(lane, kept, entries[:left]), entries)
     for entry in entries[left:]:
-        taken_up.take(entry)
+        going_on.take(entry)
 
-    assert taken_up.snapshot == window(lane, kept, entries).snapshot
+    assert going_on.snapshot == window(lane, kept, entries).snapshot

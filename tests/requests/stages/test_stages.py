@@ -39,6 +39,12 @@ def test_the_builders_head_has_each_stage_at_its_moments() -> None:
     assert moments == {"on arrival": "1", "after each entry": "7", "at a request": "1 to 6 and 8"}
 
 
+def test_each_stage_stands_in_a_file_of_its_own_that_opens_with_its_name() -> None:
+    room = Path(builder.__file__).parent / "pipeline"
+    for number, stage, file in STAGES[:7]:
+        assert (room / f"{file}.py").read_text().startswith(f'"""Stage {number}, {stage}: '), file
+
+
 def test_no_program_imports_the_builder() -> None:
     package = Path(builder.__file__).parents[2]
     imports = re.compile(r"^ *(?:from|import) .*\bbuilder\b", re.MULTILINE)

@@ -16,10 +16,9 @@ from stenolog.projections.analysis.budget import budget
 from stenolog.projections.analysis.explain import explain
 from stenolog.projections.analysis.regression import fresh
 from stenolog.projections.formats import FORMATS
-from stenolog.projections.requests import LaneId, build, builder, lanes
+from stenolog.projections.requests import LaneId, build, lanes
 from stenolog.projections.requests.proofs import invalid_requests
 from tests.requests.given import ASKED, log
-from tests.requests.histories import BLOBS, history
 
 TERSE = "\nYou are terse.  \n\n"
 
@@ -92,15 +91,6 @@ def test_a_name_like_no_other_is_that_of_a_new_agent_with_an_empty_card() -> Non
         "model": "unspecified",
         "messages": [{"role": "user", "content": "List the files"}],
     }
-
-
-@pytest.mark.parametrize("api", FORMATS)
-def test_of_a_new_agent_the_builder_and_a_session_give_the_same_request_at_every_position(api: str) -> None:
-    random_log = history(7, longest=24)
-    for length in range(len(random_log) + 1):
-        made = build(random_log[:length], "Somebody Else", api=api, blobs=BLOBS)
-
-        assert made == builder.build_reference(random_log[:length], "Somebody Else", api=api, blobs=BLOBS)
 
 
 def test_a_new_agent_is_no_lane_of_the_log_until_it_has_spoken(conversations: Log) -> None:

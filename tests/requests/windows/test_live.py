@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
 
-import pytest
-
 from stenolog import AssistantMessage, Entry, Event, Request, ToolCall, ToolResult, UserMessage
 from stenolog.domain.errors import UnsupportedVersionError
 from stenolog.domain.policy import Policy, policy
@@ -104,24 +102,6 @@ def test_an_answer_to_what_was_seen_before_others_spoke_stands_before_them() -> 
         *turn * 3,
     )
     check(log, LaneId("coder"), None, lambda length: True)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_so_it_is_in_a_long_session_of_a_team(seed: int) -> None:
-    log = session_log(seed, 150)
-    for lane in lanes(log):
-        api = [*FORMATS][seed % len(FORMATS)]
-        window = Window(lane, FULL, blobs=BLOBS)
-        made = RequestSession(window, api, BLOBS)
-        for entry in log:
-            window.take(entry)
-            if takes_part(window):
-                request = made.request()
-                if entry.position % 25 == 0:
-                    assert (
-                        request.body
-                        == build(log[: entry.position], lane.agent, task=lane.task, api=api, policy=FULL).body
-                    )
 
 
 class Telegrams(Writer):

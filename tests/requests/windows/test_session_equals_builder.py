@@ -6,7 +6,6 @@ suite tries some hundred generated logs, the slow one 10,000 and every prefix of
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
@@ -37,17 +36,6 @@ from tests.requests.sessions import session_log
 HERE = TRANSCRIPTS.is_dir()
 STRANGER = LaneId("Somebody Else")
 """An agent that a log says nothing about: it can be asked all the same."""
-MODULES = {
-    "visible": "visibility",
-    "edited": "edits",
-    "truncated": "truncation",
-    "attributed": "attribution",
-    "grouped": "tool_groups",
-    "prompt": "prompt",
-    "fitted": "budget",
-    "rendered": "formats",
-}
-"""The stages in order, and the file of each."""
 
 
 def assert_equal(made: Request, defined: Request) -> None:
@@ -205,19 +193,3 @@ def test_at_every_prefix_of_every_shared_transcript_both_give_the_same_request(n
         for lane in lanes(conversation.entries):
             chosen = REAL[NAMES[(number + nth) % len(NAMES)]]
             compare(conversation.entries, lane, chosen, FORMATS, conversation.blobs)
-
-
-def test_the_builder_and_the_docs_name_the_same_stages_in_the_same_order() -> None:
-    listed = re.findall(r"^    (\d) (\w+) .*\(`(\w+)`\)$", builder.__doc__ or "", re.MULTILINE)
-    page = Path("docs/explanation/requests.md").read_text()
-    told = re.findall(r"^\*\*(\d)\. (\w+)\.\*\*", page, re.MULTILINE)
-
-    assert [(stage, module) for _, stage, module in listed] == [*MODULES.items()]
-    assert [(number, stage.lower()) for number, stage in told] == [(n, stage) for n, stage, _ in listed]
-
-
-def test_each_stage_stands_in_a_file_of_its_own_that_opens_with_its_name() -> None:
-    room = Path(builder.__file__).parent / "pipeline"
-    for number, (stage, module) in enumerate(MODULES.items(), 1):
-        if module != "formats":
-            assert (room / f"{module}.py").read_text().startswith(f'"""Stage {number}, {stage}: '), module

@@ -28,13 +28,14 @@ from stenolog.projections.messages.body_digest import turns
 from stenolog.projections.messages.rules import CUTS
 from stenolog.projections.requests import LaneId, build, every_request, lanes
 from stenolog.projections.requests.incremental.series import from_window, window, windows
-from stenolog.projections.requests.incremental.window import Window, WindowSnapshot
+from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.pipeline.budget import caps, limits, unit_sizes
 from stenolog.projections.requests.sendable import takes_part
 from tests.requests.given import CALL, calls, log
 from tests.requests.histories import history
 from tests.requests.judging import MODELS, complaints, needs_judges
 from tests.requests.policies import SMALL
+from tests.requests.sessions import taken_up
 
 pytestmark = pytest.mark.slow
 
@@ -82,7 +83,7 @@ def test_the_judges_find_no_error_in_a_request_of_any_policy(chosen: Policy, see
 def test_a_window_taken_up_from_its_mark_gives_the_same_request(chosen: Policy, seed: int) -> None:
     entries = history(seed)
     for made in all_windows(entries, chosen):
-        again = taken_up(made.snapshot, made, entries)
+        again = taken_up(made, entries)
         before, after = from_window(made, "anthropic"), from_window(again, "anthropic")
 
         assert after.bytes == before.bytes
@@ -138,12 +139,6 @@ def test_what_is_in_the_window_is_never_larger_on_a_wire_than_it_was_measured(
             within = [s <= m + r for s, m, r in zip(size, measured, room, strict=True)]
 
             assert all(within), (api, size, measured)
-
-
-def taken_up(mark: WindowSnapshot, of: Window, entries: list[Entry]) -> Window:
-    """Return the window that goes on from a mark, with the entries that the mark names and no others."""
-    held = {position for first, last in mark.rows for position in range(first, last + 1)}
-    return Window(of.lane, of.policy, of.counter, mark, [e for e in entries if e.position in held])
 
 
 def long_conversation(turns: int) -> list[Entry]:
