@@ -108,7 +108,7 @@ def test_what_is_not_of_the_fields_type_makes_no_event(wrong: dict[str, Any], co
 
 
 def test_an_event_without_what_it_needs_says_what_it_needs() -> None:
-    with pytest.raises(InvalidEventError, match="AssistantMessage: /agent: "):
+    with pytest.raises(InvalidEventError, match="AssistantMessage: /agent: expected a value, found none"):
         AssistantMessage(text="Hi")  # type: ignore[call-arg]
 
 

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, Conversation, Log, ModeSwitch, UserMessage
+from stenolog import Conversation, Log, ModeSwitch, UserMessage
 from stenolog.adapters.conversation.queries.folds import STATE
 from stenolog.errors import (
     AgentNotFoundError,
-    CallerError,
     ConversationNotFoundError,
     InvalidEventError,
     PositionNotFoundError,
@@ -191,19 +190,3 @@ def test_names_that_cannot_be_meant_are_refused(log: Log, wrong: dict[str, Any],
     if wrong.keys().isdisjoint(("limit", "order")):
         with pytest.raises(InvalidEventError, match=f"^{told}"):
             log.count(**wrong)
-
-
-def test_a_field_that_is_missing_is_named() -> None:
-    make: Any = AssistantMessage
-
-    with pytest.raises(CallerError) as told:
-        make(text="x")
-    assert str(told.value) == "AssistantMessage: /agent: expected a value, found none"
-
-
-def test_whoever_appends_a_dict_is_told_how_an_event_is_made_of_it(conversation: Conversation) -> None:
-    fields: Any = {"text": "hi"}
-
-    with pytest.raises(InvalidEventError, match=r"found dict; for a chat message: .*events_from"):
-        conversation.append(fields)
-    assert conversation.append(UserMessage(**fields)).position == 2

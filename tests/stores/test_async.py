@@ -25,7 +25,7 @@ from stenolog import (
     VersionConflictError,
     open_async,
 )
-from stenolog.errors import CallerError, DuplicateIdError, StoreError
+from stenolog.errors import DuplicateIdError, StoreError
 from tests.stores.conftest import fixed_clock, fixed_ids
 
 HI = UserMessage(text="hi")
@@ -52,13 +52,6 @@ def test_help_says_what_each_method_does_and_which_are_awaited() -> None:
     assert {name for name, it in methods.items() if not inspect.getdoc(it)} <= {"name"}
     assert {name for name, it in methods.items() if not inspect.iscoroutinefunction(it)} <= plain
     assert inspect.getdoc(AsyncConversation.join) == inspect.getdoc(Conversation.join)
-
-
-@run
-async def test_a_slip_in_a_name_is_answered_with_the_names_when_it_is_awaited() -> None:
-    async with opened() as log:
-        with pytest.raises(CallerError, match="join: no such argument: modle; did you mean model"):
-            await log["demo"].join("coder", modle="m")  # type: ignore[call-arg]
 
 
 @run

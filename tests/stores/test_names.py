@@ -6,11 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-import stenolog
-from stenolog import Log, UserMessage
+from stenolog import Log
 from stenolog.adapters.store.reading.handle import LogHandle
 from tests.stores.conftest import START, said
 
@@ -55,22 +52,6 @@ def test_they_are_those_that_were_asked_for(log: Log, which: dict[str, Any], exp
 
     counted = {name: value for name, value in which.items() if name not in ("limit", "order")}
     assert log.count(**counted) == len(log.names(**counted))
-
-
-@given(
-    st.lists(st.text("aA%_\\~é.", min_size=1, max_size=4), unique=True, max_size=8),
-    st.text("aA%_\\~é.", max_size=3),
-)
-def test_no_character_of_a_part_is_a_pattern(names: list[str], part: str) -> None:
-    def lower(text: str) -> str:
-        return "".join(letter.lower() if letter.isascii() else letter for letter in text)
-
-    with stenolog.open(":memory:") as log:
-        for name in names:
-            log[name].append(UserMessage(text="hi"))
-
-        assert log.names(contains=part) == [name for name in names if lower(part) in lower(name)]
-        assert log.names(prefix=part) == [name for name in names if name.startswith(part)]
 
 
 @pytest.mark.parametrize("which", ["prefix", "contains", "older_than"])

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from stenolog.adapters.store.contract.recorder import LogRecorder
 from stenolog.adapters.store.contract.values import PendingEntry, Stream, Which
-from stenolog.domain.entry import GENESIS, digest_of
 from stenolog.domain.errors import (
     ClaimLostError,
     ConversationNotFoundError,
@@ -19,7 +17,7 @@ from stenolog.domain.errors import (
 )
 from stenolog.domain.events import ModeSwitch
 
-from .given import claim, item, key_of, positions, put, taken
+from .given import item, key_of, positions, put, taken
 
 
 def test_a_conversation_begins_with_a_mode_switch_that_nobody_need_give(recorder: LogRecorder) -> None:
@@ -44,28 +42,6 @@ def test_an_append_of_nothing_settles_its_claim(recorder: LogRecorder) -> None:
 
     assert recorder.append([], stream, None, taken(recorder, stream).fence) == []
     assert recorder.claims.of(stream) == []
-
-
-def test_every_entry_is_sealed_behind_the_one_before_it(recorder: LogRecorder) -> None:
-    stream = Stream("demo")
-    put(recorder, stream, "a", "b")
-    put(recorder, stream, "c")
-    before = GENESIS
-    for record in recorder.select_records(stream, 0, 9):
-        assert record.digest == digest_of(before, record)
-        before = record.digest
-
-    assert recorder.head(stream) == (4, before)
-
-
-def test_what_commutes_goes_behind_the_last_entry_wherever_that_is(
-    recorder: LogRecorder, other: LogRecorder
-) -> None:
-    mine, theirs = Stream("demo"), Stream("demo")
-    put(recorder, mine, "a")
-
-    assert put(other, theirs, "b") == [3]
-    assert put(recorder, mine, "c") == [4]
 
 
 @pytest.mark.parametrize("expected", [0, 1, 3, 99])
@@ -103,18 +79,6 @@ def test_the_same_id_with_the_same_words_is_the_entry_that_stands_there(
     assert positions(recorder, "demo") == [1, 2, 3]
 
 
-def test_of_many_writers_none_is_lost_and_no_position_is_taken_twice(
-    recorder: LogRecorder, other: LogRecorder
-) -> None:
-    def write(number: int) -> list[int]:
-        return put((recorder, other)[number % 2], Stream("demo"), str(number), f"{number} again")
-
-    with ThreadPoolExecutor(8) as pool:
-        found = [position for pair in pool.map(write, range(40)) for position in pair]
-    assert sorted(found) == [*range(2, 82)]
-    assert positions(recorder, "demo") == [*range(1, 82)]
-
-
 def test_an_append_that_another_thread_makes_wakes_whoever_waits(recorder: LogRecorder) -> None:
     woken, stream = threading.Event(), Stream("demo")
     waiting = [recorder.insert_later([item(text)], woken.set, stream=stream) for text in "abc"]
@@ -126,23 +90,6 @@ def test_an_append_that_another_thread_makes_wakes_whoever_waits(recorder: LogRe
     assert [each.result()[-1].position for each in waiting] == [2, 3, 4]
     with pytest.raises(VersionConflictError):
         refused.result()
-
-
-def test_a_claim_goes_with_the_append_that_settles_it_and_a_lost_one_appends_nothing(
-    recorder: LogRecorder, other: LogRecorder
-) -> None:
-    stream = Stream("demo")
-    put(recorder, stream, "a")
-    (taken,) = recorder.claims.take(stream, [claim()], 2)
-    assert taken is not None
-    theirs = other.claims.take_over(stream, taken, "two")
-    assert theirs is not None
-
-    with pytest.raises(ClaimLostError):
-        recorder.append([item("b")], stream, None, taken.fence)
-    assert positions(recorder, "demo") == [1, 2]
-    other.append([item("b")], stream, None, theirs.fence)
-    assert (positions(recorder, "demo"), recorder.claims.of(stream)) == ([1, 2, 3], [])
 
 
 @pytest.mark.parametrize("expected", [None, 0])
@@ -339,13 +286,3 @@ def test_appends_of_one_caller_that_another_thread_makes_keep_their_order(record
         woken.clear()
 
     assert [each.result()[0].position for each in waiting] == [2 + number // 2 for number in range(20)]
-
-
-def test_an_append_answers_with_the_same_records_when_it_is_repeated(
-    recorder: LogRecorder, other: LogRecorder
-) -> None:
-    first = recorder.append([item("a", "m-1"), item("b", "m-2")], Stream("demo"), None)
-    put(recorder, Stream("demo"), "c")
-    again = other.append([item("b", "m-2"), item("a", "m-1")], Stream("demo"), None)
-
-    assert again == [first[1], first[0]]

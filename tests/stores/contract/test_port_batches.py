@@ -35,27 +35,6 @@ from .given import fork, item, key_of, positions, put
 from .inspecting import faults
 
 
-def test_a_batch_is_one_transaction_that_leaves_out_what_is_refused(recorder: LogRecorder) -> None:
-    demo, sha = Stream("demo"), "ab" * 32
-    put(recorder, demo, "a")
-    ends = recorder.insert_batch(
-        [
-            Share(demo, [item("b"), item("c")], 2, [("kept", 3)]),
-            Share(Stream("demo"), [item("d")], 2),
-            Share(Stream("new"), [item("e")], 0),
-        ],
-        [(sha, b"x")],
-    )
-
-    assert ends[0] == Written(4, ["kept"])
-    assert isinstance(ends[1], VersionConflictError)
-    assert ends[2] == Written(2, [])
-    assert positions(recorder, "kept") == [1, 2, 3, 4]
-    assert recorder.blobs.shas() == [sha]
-    again = recorder.insert_batch([Share(demo, [item("f")], 4, [("kept", 3)])], [])
-    assert again == [Written(5, [])]
-
-
 def test_a_share_notes_its_conversation_under_its_marks_and_a_refused_one_does_not(
     recorder: LogRecorder,
 ) -> None:

@@ -32,15 +32,6 @@ def read(recorder: LogRecorder, *args: Any, **asked: Any) -> list[tuple[str, int
     return [(str(each.originator_id), each.originator_version) for each in found]
 
 
-def test_the_librarys_appends_name_their_versions_and_are_all_written_or_none(recorder: LogRecorder) -> None:
-    ids = recorder.insert_events([event("a", 1), event("b", 1), event("a", 2)])
-    assert ids == [found.id for found in recorder.select_notifications(None, 9)]
-    for wrong in (event("a", 2), event("a", 4), event("c", 2)):
-        with pytest.raises(IntegrityError):
-            recorder.insert_events([event("b", 2), wrong])
-    assert (positions(recorder, "a"), positions(recorder, "b")) == ([1, 2], [1])
-
-
 def test_tracking_is_recorded_with_the_events_or_neither_is(
     recorder: LogRecorder, other: LogRecorder
 ) -> None:

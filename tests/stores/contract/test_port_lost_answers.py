@@ -18,7 +18,7 @@ from stenolog.adapters.store.contract.values import PendingEntry, Share, Stream
 from stenolog.domain.errors import ClaimLostError, OperationalError, VersionConflictError
 from tests.postgres.proxy import Cut, Lost
 
-from .given import claim, item, key_of, positions, put, taken
+from .given import claim, item, key_of, put, taken
 from .lost import ID, Way
 from .stores import Postgres
 
@@ -182,13 +182,3 @@ def test_a_recorder_that_never_looks_again_would_be_caught(way: Way, monkeypatch
     with pytest.raises(OperationalError):
         way.behind.append([lost_entry()], stream, None)
     assert written(way.beside) == 1
-
-
-def test_an_append_that_is_repeated_by_its_id_answers_the_entry_that_stands(
-    recorder: LogRecorder, other: LogRecorder
-) -> None:
-    (first,) = recorder.append([lost_entry()], Stream("demo"), 0)
-    put(other, Stream("demo"), "meanwhile")
-
-    assert recorder.append([lost_entry()], Stream("demo"), 0) == [first]
-    assert positions(other, "demo") == [1, 2, 3]
