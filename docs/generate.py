@@ -91,6 +91,7 @@ PAGES: dict[str, Callable[[], str]] = {
     **runpy.run_path(str(HERE / "generate_requests.py"))["PAGES"],
     **runpy.run_path(str(HERE / "generate_programs.py"))["PAGES"],
     **runpy.run_path(str(HERE / "generate_site.py"))["PAGES"],
+    **runpy.run_path(str(HERE / "generate_costs.py"))["PAGES"],
     "images/request.svg": runpy.run_path(str(HERE / "draw_request.py"))["request_picture"],
     "images/lifecycle.svg": runpy.run_path(str(HERE / "draw_lifecycle.py"))["lifecycle_picture"],
     "reference/cli.md": cli,

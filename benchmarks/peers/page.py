@@ -46,7 +46,7 @@ def show(quick: bool = False) -> int:
 def write() -> None:
     """Put the tables and the plot into the docs."""
     found = last()
-    put(PAGE, "peers", tables(found))
+    put(PAGE, "peers", tables(found, in_full=False))
     if all("turn settled" in found.get(name, {}) for name in ("floor_cached", *OURS)):
         put(README, "figures", headline(found))
     PICTURE.parent.mkdir(exist_ok=True)
@@ -75,15 +75,14 @@ def put(page: Path, name: str, text: str) -> None:
     page.write_text(written)
 
 
-def tables(found: dict[str, Found]) -> str:
-    """Return all tables, as Markdown."""
+def tables(found: dict[str, Found], *, in_full: bool = True) -> str:
+    """Return the tables as Markdown; unless `in_full`, only those that the docs show."""
     plan = planned(found)
     parts = [
         measured(found),
         "**A turn, in milliseconds**",
         table(found, turns(plan)),
-        "**Beside it**",
-        table(found, beside(plan)),
+        *(["**Beside it**", table(found, beside(plan))] if in_full else []),
         "**What goes wrong**",
         table(found, WRONG),
         versions(found),
@@ -98,11 +97,15 @@ def measured(found: dict[str, Found]) -> str:
     """Return the time, the method and the machine of the measurement."""
     plan, floor = planned(found), found.get("floor", {}).get("about", {})
     when = " and ".join(sorted({store["when"] for store in found.values()}))
-    of = " and ".join(sorted({store.get("commit") or "an unknown commit" for store in found.values()}))
     how = f"**quick** ({plan.rounds} rounds, rough)" if plan.quick else f"in full ({plan.rounds} rounds)"
     python = f"Python {floor.get('python', '?')}, SQLite {floor.get('sqlite', '?')}"
     cores = f"{os.cpu_count()} processors, {platform.system()} {platform.machine()}"
-    return f"Measured {when} at {of}, {how}: {python}, {cores}."
+    return f"Measured {when} at {commits(found)}, {how}: {python}, {cores}."
+
+
+def commits(found: dict[str, Found]) -> str:
+    """Return the commits that were measured."""
+    return " and ".join(sorted({store.get("commit") or "an unknown commit" for store in found.values()}))
 
 
 def headline(found: dict[str, Found]) -> str:
@@ -115,7 +118,8 @@ def headline(found: dict[str, Found]) -> str:
     kills = sum(found[name]["kills"]["kills"] for name in OURS)
     faults = f"{sum(row.value for row in rows):.0f}"
     return (
-        f"A turn (five durable events, two requests) after 1,000 others takes {ours} ms; a loop by hand "
+        f"Measured at {commits(found)}: a turn (five durable events, two requests) after 1,000 others takes "
+        f"{ours} ms; a loop by hand "
         f"that holds its list in memory {held} ms, other libraries {of_turns}. After {kills} times `kill -9` "
         f"with two writers and a wrong clock, {faults} events were lost or doubled, and {faults} requests "
         "broken."

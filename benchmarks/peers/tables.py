@@ -46,12 +46,13 @@ def beside(plan: Plan) -> list[Measure]:
 
 def table(found: dict[str, Found], columns: list[Measure]) -> str:
     """Return a row for each store that was measured, and what a dash means where there is one."""
-    lines = [["", *(column.title for column in columns)], ["---", *["---:"] * len(columns)]]
+    lines = [["", *(column.title for column in columns)]]
     for name, store in found.items():
         if "not_measured" not in store:
             lines.append([KNOWN[name].title, *(column.cell(store) for column in columns)])
     empty = [title for title, *cells in zip(*lines, strict=True) if cells[1:] and {*cells[1:]} == {NONE}]
-    told = ["\n".join(f"| {' | '.join(line)} |" for line in lines)]
+    head, *rows = (f"| {' | '.join(line)} |" for line in lines)
+    told = ["\n".join((head, f"|---{'|---:' * len(columns)}|", *rows))]
     if any(NONE in line for line in lines):
         told.append(f"`{NONE}`: the store has no such thing, or it was not measured.")
     if empty:
@@ -105,11 +106,11 @@ def counted(measure: str, *kinds: str) -> Cell:
 
 
 def of_kills(*kinds: str) -> Cell:
-    """Return a cell with the sum of these counts, and the number of kills."""
+    """Return a cell with the sum of these counts, by the number of kills."""
 
     def cell(store: Found) -> str:
         kills = store.get("kills")
-        return f"{sum(kills[kind] for kind in kinds)} of {kills['kills']}" if kills else NONE
+        return f"{sum(kills[kind] for kind in kinds)}/{kills['kills']}" if kills else NONE
 
     return cell
 

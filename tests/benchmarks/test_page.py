@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import asdict
@@ -55,6 +56,17 @@ def test_headings_say_how_many_turns_the_plan_had(plan: Plan) -> None:
     assert f"| events/s, {plan.conversations} conversations |" in told
     assert f"| new process at turn {plan.left:,}, ms |" in told
     assert f"in full ({plan.rounds} rounds)" in told
+
+
+def test_what_is_written_into_the_docs_names_its_commit() -> None:
+    measured = {**found(Plan()), "burr": store(Plan(), 0.03)}
+    for each in measured.values():
+        each["kills"] = dict.fromkeys(("kills", "broken", *acceptance.NOTHING["kills"]), 0)
+
+    assert "at 0123abcd, in full" in page.tables(measured, in_full=False)
+    assert "disk after" not in page.tables(measured, in_full=False)
+    assert page.headline(measured).startswith("Measured at 0123abcd: a turn")
+    assert re.search(r"Measured .* at [0-9a-f]{8}, in full", page.PAGE.read_text())
 
 
 def test_a_store_that_was_cut_off_says_how_far_it_came() -> None:

@@ -18,6 +18,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+IN = "in "
+"""Calls in one room of the package are counted under its name after this."""
 PACKAGE = str(Path(__file__).parents[2] / "stenolog") + os.sep
 OURS = str(Path(__file__).parent) + os.sep
 NO_FILE = 999_983
@@ -111,8 +113,15 @@ def _call(frame: FrameType, event: str, argument: object) -> None:
         path = frame.f_code.co_filename
         if path.startswith(PACKAGE):
             FOUND["calls"] += 1
+            FOUND[_room(path)] += 1
         elif not path.startswith(OURS):
             FOUND["library_calls"] += 1
+
+
+@cache
+def _room(path: str) -> str:
+    """Return the folder of a file, at most two deep, as it is counted."""
+    return IN + "/".join(Path(path).relative_to(PACKAGE).parts[:-1][:2])
 
 
 def counted(work: Callable[[], object]) -> dict[str, int]:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.counts.counters import least
-from tests.counts.measure import dearer, limits, measured, strace, this_version
+import pytest
+
+from tests.counts.counters import IN, least
+from tests.counts.measure import BY_ROOM, VERSIONS, dearer, limits, measured, most, strace, this_version
 
 
 def test_no_flow_costs_over_3_percent_more_than_its_limit(tmp_path: Path) -> None:
@@ -24,6 +26,14 @@ def test_no_flow_costs_over_3_percent_more_than_its_limit(tmp_path: Path) -> Non
     assert not strace() or found["append"]["fsyncs"] == 1
 
 
+@pytest.mark.parametrize("row", BY_ROOM)
+def test_the_rooms_of_a_flow_add_up_to_its_calls(row: str) -> None:
+    counts = limits(VERSIONS[0])[row]
+    by_room = sum(count for name, count in counts.items() if name.startswith(IN))
+    assert by_room <= most(counts["calls"]), "run `python -m tests.counts.measure --write`"
+    assert counts["calls"] <= most(by_room), "run `python -m tests.counts.measure --write`"
+
+
 def test_one_row_more_and_4_percent_more_calls_are_too_dear() -> None:
     held = {"append": {"calls": 1_000, "rows": 2}}
     assert dearer({"append": {"calls": 1_030, "rows": 2}}, held) == []
@@ -31,4 +41,5 @@ def test_one_row_more_and_4_percent_more_calls_are_too_dear() -> None:
         "append: 1,040 calls of 1,000",
         "append: 3 rows of 2",
     ]
+    assert dearer({"append": {"calls": 1, "in domain": 1}}, held) == []
     assert dearer({"append": {"calls": 1, "statements": 1}}, held) == ["append: 1 statements of 0"]
