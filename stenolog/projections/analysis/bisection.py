@@ -1,4 +1,4 @@
-"""The last request that held a text, and the entry that removed it; the search looks at every request."""
+"""The last request that held a text, and the entry that removed it; every request is searched."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def bisect(
 ) -> Bisected:
     """Return the last position with a text in the lane's request, and the entry that made it vanish.
 
-    It searches what the model reads: messages, arguments, system text and tools, not roles or ids. A text may
-    come and go several times, so every request is searched, previews too. Raises as `build`.
+    It searches what the model reads: messages, arguments, system text and tools, not roles or ids. Every
+    request is searched, previews too, for a text may come and go. Raises as `build`.
     """
     log, needles = list(entries), _needles(text)
     runs: list[list[int]] = []
@@ -94,7 +94,7 @@ def _verdict(
 
 
 def sources(request: requests.Request, text: str) -> tuple[int, ...]:
-    """Return the positions of the messages with the text; those of the front if no message has it."""
+    """Return the positions of messages with the text, else the front's."""
     needles = _needles(text)
     holding = {at for at, message in enumerate(messages(request)) if _holds(message, needles)} or {-1}
     found = {position for part in request.parts if part.message in holding for position in part.positions}
@@ -102,7 +102,7 @@ def sources(request: requests.Request, text: str) -> tuple[int, ...]:
 
 
 def _taken_by(source: Sequence[int], after: requests.Request) -> tuple[str, tuple[int, int]]:
-    """Return the rule by which the last of the sources was removed, and the run it went in."""
+    """Return the rule that removed the last of the sources, and its run."""
     by_position = {position: part for part in after.parts for position in part.positions}
     for position in sorted(set(source) - by_position.keys(), reverse=True):
         for run in after.omissions:

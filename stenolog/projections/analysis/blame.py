@@ -47,8 +47,8 @@ class BlameLink(NamedTuple):
 class Blame(NamedTuple):
     """The chain, from what was asked about back to a person.
 
-    `gap` says why it ends before one, else "". `possible` are then words of persons, and briefs for the
-    agent, in the request's view, the latest first: any may be meant, or none.
+    `gap` says why it ends before one, else "". `possible` are then persons' words, and briefs for the agent,
+    in the request's view, the latest first: any may be meant, or none.
     """
 
     links: tuple[BlameLink, ...]
@@ -159,7 +159,7 @@ class _Chain:
         return fold(self.log[:at])
 
     def _judgements(self, entry: Entry, call: int | None) -> Iterator[BlameLink]:
-        """Yield the approvals and refusals of the entry's calls, or of the one that is meant."""
+        """Yield approvals and refusals of the entry's calls, or of the one meant."""
         if not isinstance(entry.event, events.AssistantMessage) or not entry.event.tool_calls:
             return
         for later in self.log[entry.position :]:
@@ -276,7 +276,7 @@ class Reference(NamedTuple):
 
 
 def references(entries: Iterable[Entry]) -> Iterator[Reference]:
-    """Yield every reference in the log, in its order."""
+    """Yield every reference, in the log's order."""
     log = list(entries)
     pairing = pair(log)
     places = {entry.id: entry.position for entry in log}

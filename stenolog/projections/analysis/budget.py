@@ -1,4 +1,4 @@
-"""Cost of a conversation under other policies and budgets. It builds every request and calls no model."""
+"""Cost of a conversation under other policies and budgets; every request is built, no model called."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class _Ledger:
             }
 
     def _measure(self, request: Request) -> None:
-        """Add the tokens of a request, and of the beginning that it shares with the one before."""
+        """Add a request's tokens, and those of the beginning shared with the previous one."""
         now = prompt_of(request)
         self.sent += request.size.tokens
         if self.before is not None:

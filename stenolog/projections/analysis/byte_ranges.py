@@ -1,6 +1,6 @@
 """Byte ranges of a request as it was sent: parts of the conversation, and the frame around them.
 
-The ranges tile the bytes: the first begins at 0, each where the one before ends, and the last ends with them.
+The ranges tile all bytes without gaps.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def sent_request(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> tuple[Request, Transport]:
-    """Return the request that the answer at a position answers, and the transport it was sent by.
+    """Return the request that the answer at a position answers, and its transport.
 
-    Another program's has the form in which it was sent. Raises `PositionNotFoundError`; `InvalidEventError`
-    for an entry without a receipt; `StoredDataError` for a receipt that does not fit.
+    Another program's has the sent form. Raises `PositionNotFoundError`; `InvalidEventError` for an entry
+    without a receipt; `StoredDataError` for a receipt that does not fit.
     """
     log = list(entries)
     if not 1 <= position <= len(log):
@@ -114,8 +114,6 @@ def _raw_ranges(writer: _Writer, content: bytes) -> Iterator[ByteRange]:
 
 
 class _Writer:
-    """The bytes of one body, piece by piece."""
-
     def __init__(self, request: Request, transport: Transport) -> None:
         self.body, self.messages_key = request.body, request.messages_key
         self.parts = request.parts
@@ -138,7 +136,7 @@ class _Writer:
         yield self._frame("}" if opening != "{" else "{}", "")
 
     def owned(self, pointer: str) -> tuple[list[int], str]:
-        """Return the parts that a field, or a message, is of, and where it comes from."""
+        """Return the parts of a field or message, and its source."""
         key, _, message = pointer[1:].partition("/")
         if message:
             owners = self.owners.get(int(message), [])

@@ -1,6 +1,6 @@
-"""Compactions of a lane: what a summary, a rewind or a reset took out of its requests, entry by entry.
+"""Compactions of a lane: what a summary, rewind or reset took out of its requests, entry by entry.
 
-The requests before and after are built. What is only in the first is covered by a summary, or gone.
+What is only in the request before is covered by a summary, or gone.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class Compaction(NamedTuple):
 
 
 class CompactedRun(NamedTuple):
-    """Neighbouring entries with one fate, the tokens of their parts before and after, the first one's words.
+    """Neighbouring entries with one fate, their parts' tokens before and after, the first one's words.
 
-    `rule` is the one that left them out, else "".
+    `rule` left them out, or "".
     """
 
     first: int
@@ -76,8 +76,7 @@ class RestoredEntry(NamedTuple):
 class CompactedRequest(NamedTuple):
     """A lane's request before and after a compaction.
 
-    The tokens of the runs, with those beside them (`beside_before`, `beside_after`: parts of no entry), are
-    those of the requests.
+    The runs' tokens, with `beside_before` and `beside_after` (parts of no entry), are the requests'.
     """
 
     compaction: Compaction
@@ -167,7 +166,7 @@ def _fates(
 
 
 def _tokens_by_position(parts: Iterable[RequestPart]) -> dict[int, int]:
-    """Return the tokens by entry; a part of several entries counts at the first."""
+    """Return the tokens by entry; a part of several counts at the first."""
     tokens: dict[int, int] = defaultdict(int)
     for part in parts:
         if part.rule != PREVIEW and part.message >= 0:
@@ -205,7 +204,7 @@ def _restored(
 
 
 def _with_partners(log: Sequence[Entry], position: int) -> set[int]:
-    """Return the position with its results, or with its call and that call's other results."""
+    """Return the position with its results, or with its call and that one's other results."""
     results: dict[int, set[int]] = defaultdict(set)
     calls: dict[int, int] = {}
     for result, key in pair(log).calls.items():

@@ -1,7 +1,7 @@
-"""Drift of recorded programs: what a new release of one changed in its system prompts and its tools.
+"""Drift of recorded programs: what a new release changed in its system prompts and tools.
 
-The versions are the agents' cards in the log, without what changes from one session to the next. An agent
-with quite another prompt, such as a sub-agent, is another role of its program.
+The versions are the agents' cards in the log, without what changes from session to session. An agent with
+quite another prompt, such as a sub-agent, is another role.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ MAIN = "main"
 
 
 class PromptVersion(NamedTuple):
-    """One version of an agent's prompt and tools, without volatile text: when it was used, and how often.
+    """A version of an agent's prompt and tools, without volatile text: when and how often it was used.
 
-    `programs` are the clients that sent it, with their releases.
+    `programs` are the clients that sent it, with releases.
     """
 
     digest: str
@@ -57,7 +57,7 @@ class ToolChange(NamedTuple):
 
 
 class VersionChange(NamedTuple):
-    """The difference from one version to the next: the prompt's stretches, and the tools."""
+    """The difference of two versions: the prompt's stretches, and the tools."""
 
     before: str
     after: str
@@ -69,9 +69,9 @@ class VersionChange(NamedTuple):
 
 
 class RoleDrift(NamedTuple):
-    """The versions of one role of a program, in the order of time, and the changes between them.
+    """The versions of a program's role by time, and their changes.
 
-    `begins` is the first line of its prompt.
+    `begins` is its prompt's first line.
     """
 
     client: str
@@ -131,7 +131,6 @@ def drift(conversations: Iterable[tuple[str, Iterable[Entry]]], client: str = ""
 
 
 def _uses(name: str, entries: Iterable[Entry]) -> Iterator[_Use]:
-    """Yield the cards of a conversation's recorded agents, each with its requests."""
     now: dict[str, _Use] = {}
     about: dict[str, Mapping[str, Any]] = {}
     openings: dict[str, _Opening] = defaultdict(_Opening)
@@ -164,7 +163,7 @@ def _uses(name: str, entries: Iterable[Entry]) -> Iterator[_Use]:
 
 @dataclass
 class _Opening:
-    """Words of a program before those of a person: the prompt, if it has no other instructions."""
+    """A program's words before a person's: the prompt, if it has no other instructions."""
 
     texts: list[str] = field(default_factory=list)
     is_over: bool = False
@@ -201,7 +200,7 @@ def _add(roles: list[_Role], use: _Use) -> None:
 
 
 def _found(roles: list[_Role], use: _Use, digest: str, lines: frozenset[str]) -> _Role:
-    """Return the role that a card is a version of; a new one if it is like none."""
+    """Return a card's role; a new one if it is like none."""
     same = [role for role in roles if (role.client, role.role) == (use.client, use.role)]
     for role in same:
         if digest in role.versions:

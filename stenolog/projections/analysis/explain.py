@@ -56,10 +56,10 @@ class Form(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """The requests that the lane had from position `first` to `last`, in which an entry has one form.
+    """The lane's requests from position `first` to `last`, in which an entry has one form.
 
-    `sendable` of them could have been sent. `answered` are the answers and errors after one of them, each a
-    request that was sent; `sent` are those whose receipts name theirs.
+    `sendable` of them could have been sent. `answered` are the answers and errors after one of them; `sent`
+    are those whose receipts name theirs.
     """
 
     first: int
@@ -123,7 +123,7 @@ def explain(
 
 
 def form(request: Request, entry: Entry) -> Form:
-    """Return the form of an entry in a request."""
+    """Return an entry's form in a request."""
     position = entry.position
     parts = [part for part in request.parts if position in part.positions and part.rule != PREVIEW]
     gone = [run for run in request.omissions if run.first <= position <= run.last]
@@ -216,7 +216,7 @@ def some_requests(
 
 
 def may_send(window: Window) -> bool:
-    """Return whether the lane has something to answer, so that its request may be sendable."""
+    """Return whether the lane has something to answer."""
     address, state = window.lane.address, window.state
     lane = state.lane(address)
     return lane.status in ("awaiting_llm", "failed") or (address not in state.lanes and lane.asked > 0)
@@ -281,7 +281,7 @@ def why(request: Request, entries: Iterable[Entry], parts: Sequence[int] | None 
 def left_out(
     request: Request, entries: Iterable[Entry], runs: Iterable[Omission] | None = None
 ) -> tuple[Missing, ...]:
-    """Return the reason for each run that was left out, or for some of them; `entries` as for `why`."""
+    """Return the reason for each omitted run, or some of them; `entries` as for `why`."""
     log = {entry.position: entry for entry in entries}
     return tuple(
         Missing(
@@ -292,7 +292,7 @@ def left_out(
 
 
 def described(parts: Iterable[RequestPart], runs: Iterable[Omission]) -> list[int]:
-    """Return the positions of the entries that the reasons for parts and omissions need."""
+    """Return the positions that the reasons for parts and omissions need."""
     return sorted({*(part.positions[0] for part in parts if part.positions), *(run.first for run in runs)})
 
 

@@ -74,7 +74,7 @@ def view(
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> tuple[Seen, ...]:
-    """Return the entries that the lane has seen, but the other has not, and would not be shown now."""
+    """Return the entries that the lane has seen, and the other has not and would not be shown now."""
     log = list(entries)
     mine = _look(log, lane, api, policy, blobs, counters)
     other = _look(log, minus, api, policy, blobs, counters)
@@ -109,7 +109,7 @@ def _look(
     blobs: Mapping[str, bytes],
     counters: Mapping[str, Counter],
 ) -> _Look:
-    """Return every entry that the lane has seen, with its surest proof and the first answer that gives it."""
+    """Return every entry that the lane has seen, with its surest proof and first such answer."""
     check_takes_part(log, lane.agent)
     now = build(log, lane.agent, task=lane.task, api=api, policy=policy, blobs=blobs, counters=counters)
     answers = list(_answers(log, lane))
@@ -136,7 +136,7 @@ def _weight(seen: Seen) -> tuple[int, int]:
 
 
 def told_of(request: Request) -> set[int]:
-    """Return the positions of the entries whose words are in a request, without settings."""
+    """Return the positions whose words are in a request, without settings."""
     return {
         position
         for part in request.parts

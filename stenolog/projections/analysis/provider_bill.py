@@ -1,7 +1,7 @@
-"""The provider's side of a request: the API it came by, and the tokens billed for it.
+"""The provider's side of a request: its API, and the tokens billed for it.
 
 Another program's log seldom has all that it sent. The bill says how much more that was, not what: at the
-first request mostly system prompt and tools; what grows since is counted otherwise, or was not written down.
+first request mostly system prompt and tools; what grows later is counted otherwise, or not recorded.
 """
 
 from __future__ import annotations
@@ -48,16 +48,15 @@ class Unexplained(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """The two parts in a line."""
         return "; ".join(f"{tokens:,} {words}" for tokens, words in self.pieces)
 
 
 def unexplained(
     lacking: tuple[str, ...], sizes: Sequence[tuple[int, int]], first: int, at: int
 ) -> Unexplained:
-    """Return what is not explained of requests, by the tokens billed and rebuilt of each.
+    """Return the unexplained part of requests, by their billed and rebuilt tokens.
 
-    `first` are those not explained of the first request. They stay if each request has nearly all of them.
+    `first` are those of the first request. They stay if each request has nearly all of them.
     """
     billed, rebuilt = sum(size for size, _ in sizes), sum(size for _, size in sizes)
     over = [max(size - known, 0) for size, known in sizes]
@@ -143,7 +142,7 @@ NO_BILL = Bill()
 
 
 def lacking_parts(*, has_prompt: bool, has_tools: bool) -> tuple[str, ...]:
-    """Return the names of the parts that a log may lack of its requests, and does."""
+    """Return the names of the parts that a log lacks of its requests."""
     parts = (("system prompt", has_prompt), ("tools", has_tools))
     return tuple(name for name, is_there in parts if not is_there)
 
@@ -151,7 +150,7 @@ def lacking_parts(*, has_prompt: bool, has_tools: bool) -> tuple[str, ...]:
 def not_recorded(program: str, *, has_prompt: bool, has_tools: bool = False) -> str:
     """Return the sentence on an agent whose answers came from another program; "" for no program.
 
-    `has_prompt`, `has_tools`: the log has its system prompt, its tools.
+    `has_prompt`, `has_tools`: the log has them.
     """
     if not program:
         return ""
@@ -172,13 +171,13 @@ def _tokens(count: int) -> str:
 
 
 def _spoken_by(event: AssistantMessage | LlmError) -> str:
-    """Return the API of the program that gave this answer; "" if unknown."""
+    """Return the API of an answer's program, or ""."""
     program = PROGRAMS[event.source.system] if event.source and event.source.system in PROGRAMS else None
     return program.api() if program and program.api else ""
 
 
 class _Told(NamedTuple):
-    """Signs of a lane's API: the API of an answer, and the model named last."""
+    """Signs of a lane's API: an answer's API, and the last named model."""
 
     api: str = ""
     model: str = ""
@@ -191,10 +190,10 @@ class LaneApis(NamedTuple):
     cards: dict[str, tuple[str, str]] = {}  # noqa: RUF012 - as above
 
     def of(self, lane: LaneId) -> str:
-        """Return the name of the API of a lane's answers, else the default one.
+        """Return the API of a lane's answers.
 
-        By the newest answer's receipt or program; else by the provider on the agent's card or the name of the
-        model.
+        By the newest answer's receipt or program; else by the card's provider or the model's name; else the
+        default.
         """
         provider, model = self.cards.get(lane.agent, ("", ""))
         settings = self.lanes.get(lane.address, _Told(model=model))
@@ -237,22 +236,22 @@ lane_apis = Fold("lane-apis", LaneApis(), _tell, state=LaneApis)
 
 
 def known_api(name: str) -> str:
-    """Return the name of an API if it is registered, else the default one."""
+    """Return a registered API's name, else the default one."""
     return name if name in FORMATS else DEFAULT_API
 
 
 def first_answer(entries: Iterable[Entry], lane: LaneId) -> Entry | None:
-    """Return the lane's first answer that states its usage."""
+    """Return the lane's first answer with usage."""
     return next((entry for entry in entries if lane.owns(entry.event) and states_input(entry.event)), None)
 
 
 def is_asked_before(entries: Iterable[Entry], position: int) -> bool:
-    """Return whether something was asked before an answer, in a log from its first entry on."""
+    """Return whether an answer, in a log from its first entry on, had something to answer."""
     return any(_asks(entry.event) for entry in takewhile(lambda entry: entry.position < position, entries))
 
 
 def answer_to(entries: Iterable[Entry], lane: LaneId, at: int) -> Entry | None:
-    """Return the answer to the lane's request at a position; None if there is none."""
+    """Return the answer to the lane's request at a position, if any."""
     is_asked_again = False
     for entry in entries:
         event = entry.event
@@ -270,13 +269,13 @@ def answer_to(entries: Iterable[Entry], lane: LaneId, at: int) -> Entry | None:
 
 
 def last_answer(entries: Sequence[Entry], lane: LaneId, at: int) -> Entry | None:
-    """Return the last answer of the lane up to a position that states its usage."""
+    """Return the lane's last answer with usage up to a position."""
     before = (entry for entry in reversed(entries) if entry.position <= at)
     return next((entry for entry in before if lane.owns(entry.event) and states_input(entry.event)), None)
 
 
 def bill(answer: Entry, at: int, rebuilt: int, *, is_its_own: bool) -> Bill:
-    """Return the bill of the request at `at`, of which the log has `rebuilt` tokens, by its answer."""
+    """Return the bill of the request at `at`, with its `rebuilt` tokens, by its answer."""
     event = answer.event
     assert isinstance(event, AssistantMessage)
     assert event.usage is not None
@@ -287,7 +286,7 @@ def bill(answer: Entry, at: int, rebuilt: int, *, is_its_own: bool) -> Bill:
 def program_of(backwards: Iterable[Entry], lane: LaneId) -> str:
     """Return the program of the lane's last answer; "" for stenolog's own, or none.
 
-    The newest entry comes first, and no more are read than needed.
+    The newest entry comes first; no more are read than needed.
     """
     answers = (entry.event for entry in backwards if isinstance(entry.event, AssistantMessage))
     return next((_program(event) for event in answers if lane.owns(event)), "")
@@ -302,8 +301,8 @@ def _asks(event: Event) -> bool:
 
 
 def states_input(event: Event) -> TypeGuard[AssistantMessage]:
-    """Return whether an event is an answer that states the tokens of its request.
+    """Return whether an answer states its request's tokens.
 
-    A later part of one, such as Claude Code writes after a result, states no input of its own.
+    A later part of one, such as Claude Code writes after a result, does not.
     """
     return isinstance(event, AssistantMessage) and event.usage is not None and event.usage.input > 0

@@ -49,7 +49,6 @@ class Fresh(NamedTuple):
 
     @property
     def digest(self) -> Digest:
-        """As it is written."""
         return Digest(self.place, self.sha256, sections(self.body, self.messages_key))
 
 
@@ -106,7 +105,7 @@ def fresh(
 
 
 def compare(old: Iterable[Digest], new: Iterable[Fresh]) -> Iterator[Compared]:
-    """Yield both sides in the order of the places; each is read once."""
+    """Yield both sides in the order of places; each is read once."""
     before = iter(old)
     then = next(before, None)
     for now in new:
@@ -138,17 +137,17 @@ def data(digest: Digest) -> dict[str, Any]:
 
 
 def header_line(header: Header) -> str:
-    """Return the header as it is written, in ASCII."""
+    """Return the header as written, in ASCII."""
     return json.dumps(header_data(header), separators=(",", ":"))
 
 
 def line(digest: Digest) -> str:
-    """Return a digest as it is written, in ASCII."""
+    """Return a digest as written, in ASCII."""
     return json.dumps(data(digest), separators=(",", ":"))
 
 
 def read_header(text: str) -> Header:
-    """Return the header of a file. Raises `InvalidEventError` for an invalid or unknown form."""
+    """Return a file's header. Raises `InvalidEventError` for an invalid or unknown form."""
     given = _object(text, 1)
     if given.get("form") != FORM:
         raise InvalidEventError(
@@ -163,7 +162,7 @@ def read_header(text: str) -> Header:
 
 
 def read(lines: Iterable[str]) -> Iterator[Digest]:
-    """Yield the digests of the lines after the header. Raises `InvalidEventError` for an invalid line."""
+    """Yield the digests after the header. Raises `InvalidEventError` for an invalid line."""
     last: RequestPlace | None = None
     for number, text in enumerate(lines, 2):
         given = _object(text, number)

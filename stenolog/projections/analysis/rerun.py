@@ -1,6 +1,6 @@
 """A recorded run, run again without a model: at each recorded call, would today's engine make the same one?
 
-Answers, results and people's words are taken from the log; the requests are built under the given cards.
+Answers, results and people's words come from the log; requests are built under the given cards.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _called(entries: Iterable[Entry]) -> Iterator[Called]:
 
 
 def _with(entries: Iterable[Entry], cards: Mapping[str, AgentCard]) -> Iterator[Entry]:
-    """Yield the log as it would be with these cards from the beginning."""
+    """Yield the log as with these cards from the beginning."""
     for entry in entries:
         event = entry.event
         if isinstance(event, ModeSwitch):
@@ -146,7 +146,7 @@ def _with(entries: Iterable[Entry], cards: Mapping[str, AgentCard]) -> Iterator[
 def _built(
     log: Sequence[Entry], called: Iterable[Called], cards: Mapping[str, AgentCard], here: Here
 ) -> dict[int, Request]:
-    """Return the request of each call, by its answer's position: under its card, or as its receipt says."""
+    """Return each call's request, by its answer's position: under its card, or as its receipt says."""
     groups: dict[tuple[LaneId, str, str], list[Called]] = defaultdict(list)
     for call in called:
         receipt = call.receipt
@@ -182,7 +182,7 @@ def _by_view(called: Iterable[Called]) -> dict[int, list[Called]]:
 
 
 def _members(log: Sequence[Entry], called: Sequence[Called], team: Team) -> dict[int, Divergence]:
-    """Return the calls before which the team, or its turn rule, differs. Lanes of tasks belong to workers."""
+    """Return the calls before which the team or its turn rule differs. Lanes of tasks belong to workers."""
     switches = (entry.event for entry in log if isinstance(entry.event, ModeSwitch))
     joined = {name for switch in switches for name in switch.joins} | {call.lane.agent for call in called}
     strangers = ", ".join(name for name in team.cards if name not in joined)
@@ -198,7 +198,7 @@ def _members(log: Sequence[Entry], called: Sequence[Called], team: Team) -> dict
 
 
 def _asking(log: Iterable[Entry], called: Sequence[Called], team: Team) -> dict[int, Divergence]:
-    """Return the calls of agents that would ask a person about other tools than they did."""
+    """Return the calls of agents that would ask a person about other tools."""
     odd: dict[int, Divergence] = {}
     for call, state in _states(log, called):
         agent = call.lane.agent
@@ -229,7 +229,7 @@ def _other(call: Called, expected: str, found: str) -> Divergence:
 
 
 def _due(log: Iterable[Entry], called: Sequence[Called]) -> dict[int, Divergence]:
-    """Return the calls that the engine would not make at their point, by the position of their answer."""
+    """Return the calls that the engine would not make there, by their answer's position."""
     odd: dict[int, Divergence] = {}
     for call, state in _states(log, called):
         if PATCH in call.receipt.plan:

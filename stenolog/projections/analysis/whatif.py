@@ -24,7 +24,7 @@ NO_EDITS: Mapping[int, str] = {}
 
 
 class WhatIf(NamedTuple):
-    """The real request and the other one, and the difference from the real one to the other."""
+    """The real request, the other one, and the difference."""
 
     real: Request
     other: Request
@@ -90,7 +90,7 @@ def switch_for(
 
 
 def check_hidden(entries: Iterable[Entry]) -> None:
-    """Raise `InvalidEventError` if a request shows none of the entries of a span to be hidden."""
+    """Raise `InvalidEventError` if a request shows no entry of a span to be hidden."""
     first = 0
     for entry in entries:
         if not isinstance(entry.event, ModeSwitch):

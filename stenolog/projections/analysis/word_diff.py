@@ -1,7 +1,7 @@
-"""Difference of two texts, line by line, and word by word inside the lines that changed.
+"""Difference of two texts, by lines, and by words inside changed lines.
 
-Words and lines that both texts have once align them (a patience diff), so the time does not grow with the
-square of the length. A long stretch between two of them is taken whole, old and new.
+Words and lines that both texts have once align them (a patience diff), so time does not grow with the square
+of the length. A long stretch between two of them is taken whole.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Span(NamedTuple):
 
 
 def word_diff(old: str, new: str) -> tuple[Span, ...]:
-    """Return the stretches of both texts: those of = and - are the old text, those of = and + the new one."""
+    """Return both texts' stretches: those of = and - are the old text, those of = and + the new one."""
     return tuple(
         Span(sign, "".join(span.text for span in run))
         for sign, run in groupby(_spans(old, new), key=lambda span: span.sign)
@@ -94,7 +94,7 @@ def _short_stretches(
 
 
 def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the places of the common beginning and end, and of what both have once, in one order."""
+    """Return the places of the common beginning and end, and of what both have once, in order."""
     first = 0
     while first < min(len(old), len(new)) and old[first] == new[first]:
         first += 1

@@ -46,26 +46,26 @@ def register_api(format: Format) -> Format:
 
 
 def format_of(api: str | Format) -> Format:
-    """Return a format by its name. Raises `NotRegisteredError` for an unknown one."""
+    """Return a format. Raises `NotRegisteredError` for an unknown one."""
     return api if isinstance(api, Format) else FORMATS[api]
 
 
 def reader_of(api: str) -> MessageReader:
-    """Return the reader of a format. Raises `CallerError` for a format without one."""
+    """Return a format's reader. Raises `CallerError` if it has none."""
     if (load := FORMATS[api].read) is None:
         raise CallerError(f"the format {api}: expected a reader, Format(…, read=…), found none")
     return load()
 
 
 def providers() -> Iterator[tuple[str, Provider]]:
-    """Yield the providers of the formats, each with the name of its API, the usual one first."""
+    """Yield the formats' providers with their API, the usual one first."""
     return ((name, format.endpoint.provider) for name, format in FORMATS.items() if format.endpoint)
 
 
 def api_by(provider: str, model: str = "") -> str:
     """Return the API of a provider by its name on a card, else by its model's; "" if unknown.
 
-    Only providers of known models count: many servers speak the formats of the others.
+    Only providers of known models count: many servers speak others' formats.
     """
     telling = [(api, each) for api, each in providers() if each.models]
     named = (api for api, each in telling if provider in each.names)
@@ -74,28 +74,28 @@ def api_by(provider: str, model: str = "") -> str:
 
 
 def stream_of(api: str) -> StreamReader:
-    """Return a new reader for an answer of a format. Raises `CallerError` if it has none."""
+    """Return a new reader of a format's answer. Raises `CallerError` if it has none."""
     if (made := FORMATS[api].stream) is None:
         raise CallerError(f"the format {api}: expected a reader of answers, Format(…, stream=…), found none")
     return made()
 
 
 def reader_for(messages: Sequence[Mapping[str, object]]) -> MessageReader:
-    """Return the reader of the format that messages are in; by default that of the default API."""
+    """Return the reader of the messages' format; by default that of the default API."""
     readers = (format.read() for format in FORMATS.values() if format.read is not None)
     return next((reader for reader in readers if reader.holds(messages)), reader_of(DEFAULT_API))
 
 
 def validate(api: str, body: Body) -> list[Violation]:
-    """Return every place where a body breaks a law of its format (given with or without its version).
+    """Return every place where a body breaks a law of its format (with or without version).
 
-    The laws judge bodies of our own making. A body of another shape raises nothing: what a law cannot read
-    breaks it. Raises `NotRegisteredError` for an unknown API.
+    The laws judge bodies of our own making: what a law cannot read breaks it. Raises `NotRegisteredError` for
+    an unknown API.
     """
     return validator_of(api).violations(body)
 
 
 def validator_of(api: str) -> IncrementalValidator:
-    """Return a validator for consecutive bodies; it does not read unchanged messages again."""
+    """Return a validator for consecutive bodies; it reads unchanged messages once."""
     format = FORMATS[api.partition("@")[0]]
     return IncrementalValidator(format.laws, format.messages)

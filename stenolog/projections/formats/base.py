@@ -1,4 +1,4 @@
-"""The value of a format: all that is known of a provider's API."""
+"""A format: all that is known of a provider's API."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ Render: TypeAlias = Callable[[Sequence[Message], Preamble, Mapping[str, bytes]],
 
 
 class Format(NamedTuple):
-    """A provider's API: how the messages of a lane are written as a body, and what the provider refuses.
+    """A provider's API: how a lane's messages are written as a body, and what the provider refuses.
 
     Either `render` writes all messages at once, or a `writer` also only the new ones. The messages are in the
-    body under the key `messages`, where they are hashed once, checked one by one and compared. A body beyond
-    the `limits` is not sendable. By the `laws`, `check requests` and `check file` judge bodies. `read` loads
-    the reader of foreign messages; without one they are not understood. `stream` makes a reader for each
-    answer. `cache` loads the rules of the provider's prompt cache. `endpoint` is where its provider is asked,
-    and what is known of it.
+    body under the key `messages`. A body beyond the `limits` is not sendable. By the `laws`, `check requests`
+    and `check file` judge bodies. `read` loads the reader of foreign messages; without one they are not
+    understood. `stream` makes a reader for each answer. `cache` loads the rules of the provider's prompt
+    cache. `endpoint` is where its provider is asked.
     """
 
     name: str

@@ -27,23 +27,23 @@ OPENING = note("the conversation begins with your own words")
 
 
 class BuilderSavepoint(NamedTuple):
-    """A position in a body: the number of messages, and the last one as it was."""
+    """A place in a body: the number of messages, and the last one as it was."""
 
     messages: int
     last: Body | None
 
     def unchanged(self, messages: Sequence[Body] | str) -> int:
-        """Count the messages before the savepoint that `messages` begins with unchanged."""
+        """Count the messages before the savepoint that `messages` begins with."""
         if self.last is None or len(messages) < self.messages:
             return 0
         return self.messages - (messages[self.messages - 1] is not self.last)
 
 
 class BodyBuilder:
-    """A collector of a body's messages, which explains every part of them if asked.
+    """A collector of a body's messages, which explains every part if asked.
 
-    Returned messages never change: the last one is continued in a copy. `missing` says whether a requested
-    blob was missing.
+    Returned messages never change: the last one is continued in a copy. `missing`: a requested blob was
+    missing.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class BodyBuilder:
         return BuilderSavepoint(self._handed_out, self.messages[-1] if self.messages else None)
 
     def rollback(self, savepoint: BuilderSavepoint) -> None:
-        """Take back everything written since a savepoint."""
+        """Undo everything since a savepoint."""
         del self.messages[savepoint.messages :]
         if savepoint.last is not None:
             self.messages[-1] = savepoint.last
@@ -72,11 +72,11 @@ class BodyBuilder:
 
     @property
     def stays(self) -> int:
-        """The number of messages that no longer change: the last returned one may go on, in a copy."""
+        """The number of messages that no longer change; the last returned one may go on, in a copy."""
         return max(self._handed_out - 1, 0)
 
     def last(self, key: str) -> list[Body]:
-        """Return the last message's list under a key, for the caller to append to."""
+        """Return the last message's list under a key, to append to."""
         if len(self.messages) <= self._handed_out:
             # Handed out already, so it is continued in a copy: bodies share their messages.
             self.messages[-1] = {**self.messages[-1], key: [*self.messages[-1][key]]}
@@ -94,9 +94,9 @@ class BodyBuilder:
         continues: bool = False,
         carried: Collection[Part] = (),
     ) -> None:
-        """Explain the source of what was just written: its text, or its JSON with all that is in it.
+        """Explain the source of what was just written: its text, or its JSON with all in it.
 
-        `continues`: it belongs to the message before it. `carried` are the parts whose own fields were
+        `continues`: it belongs to the previous message. `carried` are the parts whose own fields were
         written, or omitted already.
         """
         if not self.explaining:
@@ -121,7 +121,7 @@ class BodyBuilder:
         )
 
     def _message_tokens(self, message: Message, out: str, tokens: int) -> int:
-        """Return the tokens of a message before it was written; an unchanged text is not counted again."""
+        """Return a message's tokens before it was written; an unchanged text is counted once."""
         if message.disposition == "added":
             return 0
         if message.tokens_in >= 0:
@@ -156,7 +156,7 @@ class BodyBuilder:
             self.parts.append(explained._replace(text=section.text))
 
     def omit(self, message: Message, part: Part, rule: str = "") -> None:
-        """Say that a part of a message cannot be carried on this API."""
+        """Note a part that this API cannot carry."""
         if not self.explaining:
             return
         what = provider_form(part).get("type", "") if isinstance(part, ProviderPart) else ""
@@ -170,7 +170,7 @@ class BodyBuilder:
         )
 
     def omit_fields(self, message: Message, part: TextPart | ToolCall, names: Iterable[str] = ()) -> None:
-        """Note which of a part's own fields are not carried; without names, all of them."""
+        """Note a part's own fields that are not carried; without names, all."""
         if not self.explaining:
             return
         form = provider_form(part)
@@ -181,14 +181,14 @@ class BodyBuilder:
         )
 
     def omit_tool(self, preamble: Preamble, tool: Tool) -> None:
-        """Say what only another provider takes of a tool of the card."""
+        """Note what only another provider takes of a card's tool."""
         form = provider_form(tool)
         what = f"{tool.name}: {form.get('type') or ', '.join(form)}"
         tokens = sizes.count_json(form, self.counter)
         self.omitted.append(Omitted(preamble.set_at, "fields-not-carried", tokens, what))
 
     def omit_parameters(self, preamble: Preamble, lost: Body) -> None:
-        """Say which parameters of the card have no place on this API."""
+        """Note the card's parameters without a place on this API."""
         if not self.explaining:
             return
         names = ", ".join(lost)
@@ -197,7 +197,7 @@ class BodyBuilder:
         )
 
     def explain_parameters(self, preamble: Preamble, said: Body) -> None:
-        """Explain the size of the schemas among the parameters."""
+        """Explain the size of the parameters' schemas."""
         if not self.explaining:
             return
         read = {name: value for name, value in said.items() if name in ANSWERS and sizes.has_schema(value)}
@@ -212,7 +212,7 @@ class BodyBuilder:
     ) -> list[Body]:
         """Return the lane's tools, each in the `shape` of the API, and explain them.
 
-        A tool comes as its `name`, `description` and `parameters`, a JSON Schema of an object.
+        A tool's `parameters` are a JSON Schema of an object.
         """
         tools = tool_shapes(
             preamble,
@@ -224,18 +224,18 @@ class BodyBuilder:
         return tools
 
     def rendered(self, body: Body) -> Rendered:
-        """Return the body with everything that was said about it."""
+        """Return the body with all its explanations."""
         return Rendered(body, tuple(self.parts), tuple(self.omitted))
 
     def data(self, part: ImagePart | FilePart) -> BlobText | None:
-        """Return the base64 of a part's blob; None if it has none, or the blob is missing."""
+        """Return the base64 of a part's blob; None if it has none, or it is missing."""
         found = self.blobs.get(part.blob) if part.blob else None
         self.missing |= bool(part.blob) and found is None
         self.has_media = True
         return BlobText("", base64.b64encode(found).decode(), part.blob) if found else None
 
     def fits(self, part: ImagePart | FilePart, limit: int) -> bool:
-        """Return whether a part's blob has at most `limit` characters as base64; a missing blob does."""
+        """Return whether a part's blob has at most `limit` base64 characters; a missing one does."""
         return (len(self.blobs.get(part.blob, b"")) + 2) // 3 * 4 <= limit
 
 
@@ -246,7 +246,7 @@ def provider_form(part: ProviderPart | TextPart | ToolCall | Tool) -> Body:
 
 
 def texts(message: Message) -> list[str]:
-    """Return the texts of a message; another author's are quoted as one, with the name."""
+    """Return a message's texts; another author's are quoted as one, with the name."""
     said = [part.text for part in message.parts if isinstance(part, TextPart | RefusalPart)]
     if message.speaker and said:
         return [quote("message", "\n".join(said), sender=message.speaker)]
@@ -264,10 +264,10 @@ def content_blocks(
     fits: Callable[[ImagePart | FilePart], bool] = lambda part: True,
     own: Mapping[int, Body] = NO_FORMS,
 ) -> tuple[list[Body], str]:
-    """Return the texts, pictures and files of a message, and the rule if one of them became a text.
+    """Return a message's texts, pictures and files, and the rule if one became a text.
 
     Others' words come first, quoted as one, with placeholders for their media. What does not fit is not
-    shown. `own` are the blocks of single parts, by index.
+    shown. `own` are single parts' blocks, by index.
     """
     blocks: list[Body] = []
     rule = ""
@@ -297,7 +297,7 @@ def tool_function(call: ToolCall) -> dict[str, Any]:
 
 
 def schema(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON Schema of a tool's parameters as all providers take it: an object with properties."""
+    """Return a tool's parameters as all providers take them: an object with properties."""
     return {"properties": {}, **deep_copy_json(parameters), "type": "object"}
 
 
@@ -306,7 +306,7 @@ def tool_shapes(
 ) -> list[Body]:
     """Return the tools in the `shape` of an API, with the fields that only its providers take.
 
-    A tool of a provider's own goes as it is declared, and to no other.
+    A provider's own tool goes as it is declared, and to no other.
     """
     shapes: list[Body] = []
     for tool in _tools_for(preamble, providers):

@@ -1,11 +1,10 @@
-"""Prompt cache of an API: the blocks of a prompt, in the order in which its provider reads, and its rules.
+"""Prompt cache of an API: a prompt's blocks in its provider's reading order, and its rules.
 
-A provider keeps the beginning of a prompt: a request reads from the cache what it shares with the beginning
-of an earlier one. If a block changes, all after it is read again. The marks of Anthropic's cache are no part
-of it.
+A provider keeps prompts' beginnings: a request reads from the cache what it shares with an earlier one's. If
+a block changes, all after it is read again. The marks of Anthropic's cache are no part of it.
 
-A setting that changes what the provider makes of the blocks after it is a block without tokens: Anthropic
-reads the messages again when `thinking` or `tool_choice` changes, and keeps tools and system text.
+A setting that changes how the provider reads later blocks is a block without tokens: Anthropic reads the
+messages again when `thinking` or `tool_choice` changes, and keeps tools and system text.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ MINIMUM = 1_024
 
 
 class Block(NamedTuple):
-    """A block: its section, its JSON pointer, its value, and the text that it is compared by.
+    """A block: its section, JSON pointer, value, and the text by which it is compared.
 
-    `message` is the index of its message, -1 outside. `kind` says whether it is thinking or a result, `name`
-    is that of a tool. A `wrapped` text is in the body by itself, and in `value` under this pointer. `keeps`
-    are the seconds for which a cache mark after it keeps the beginning up to here; 0 without a mark.
+    `message` is its message's index, -1 outside. `kind` is thinking or a result, `name` a tool's. A `wrapped`
+    text is in the body by itself, and in `value` under this pointer. `keeps` are the seconds for which a
+    cache mark after it keeps the beginning; 0 without a mark.
     """
 
     section: Section
@@ -51,7 +50,7 @@ class Block(NamedTuple):
     keeps: int = 0
 
     def tokens(self, counter: Counter = ESTIMATE) -> int:
-        """Return the tokens of the block, by an estimate."""
+        """Return the block's tokens, estimated."""
         if self.section in ("model", "setting"):
             return 0
         if number := pictures(self.value):
@@ -67,12 +66,12 @@ def idle(body: Json) -> int:
 class CacheRules(NamedTuple):
     """Prompt cache of an API, as its provider documents it.
 
-    `blocks` splits a body, with its messages under a key, in the order in which the provider reads; the model
-    comes before them. `models` are patterns of its models' names, `minimums` the least tokens that it keeps
-    by such patterns. `lookback`: it keeps only what is marked, and looks so many blocks back from a mark for
-    a known beginning; 0: it needs no marks. `lifetime` are the seconds for which it keeps what a body asks
-    for without marks. `verdicts` are the causes that its words for a miss mean. The provider may strip a
-    system text that begins with `unread`.
+    `blocks` splits a body, with its messages under a key, in the provider's reading order; the model comes
+    before. `models` are patterns of its models' names, `minimums` the least tokens that it keeps by such
+    patterns. `lookback`: it keeps only what is marked, and looks so many blocks back from a mark for a known
+    beginning; 0: it needs no marks. `lifetime` are the seconds for which it keeps what a body asks for
+    without marks. `verdicts` are the causes that its words for a miss mean. The provider may strip a system
+    text that begins with `unread`.
     """
 
     blocks: Callable[[Json, str], Iterator[Block]]
@@ -84,7 +83,6 @@ class CacheRules(NamedTuple):
     unread: str = ""
 
     def split(self, body: Json, messages_key: str) -> list[Block]:
-        """Return the blocks of a body."""
         model = Block("model", "/model", body.get("model"), compact(body.get("model")))
         return [model, *self.blocks(body, messages_key)]
 
@@ -95,7 +93,7 @@ class CacheRules(NamedTuple):
 
 
 def in_given_order(body: Json, messages_key: str) -> Iterator[Block]:
-    """Yield the blocks of a body of unknown order: what is beside the messages first."""
+    """Yield the blocks of a body of unknown order: those beside the messages first."""
     yield from each("tools", "/tools", body.get("tools"))
     for key, value in body.items():
         if key not in (messages_key, "model", "tools"):
@@ -111,14 +109,14 @@ UNKNOWN = CacheRules(in_given_order)
 
 
 def of_message(n: int, message: Any, pointer: str, key: str) -> Iterator[Block]:
-    """Yield the blocks of a message. Consecutive messages of one role are one turn."""
+    """Yield a message's blocks. Consecutive messages of one role are one turn."""
     content = message.get(key) if isinstance(message, Mapping) else message
     for one in each("messages", f"{pointer}/{key}", as_blocks(content), content):
         yield one._replace(key=f"{role_of(message)} {one.key}", message=n)
 
 
 def each(section: Section, pointer: str, given: Any, whole: Any = None) -> Iterator[Block]:
-    """Yield the items of a list; `whole` is the body's value, if the list was made of a text."""
+    """Yield a list's items; `whole` is the body's value if that was a text."""
     for n, value in enumerate(as_list(given)):
         if isinstance(whole, str):
             yield block(section, pointer, value)._replace(wrapped="/text")
@@ -133,7 +131,7 @@ def settings(body: Json, *keys: str) -> Iterator[Block]:
 
 
 def inner_setting(body: Json, key: str, *names: str) -> Iterator[Block]:
-    """Yield those settings of an object of the body that are there."""
+    """Yield the existing ones of those settings in an object of the body."""
     given = body.get(key)
     if isinstance(given, Mapping):
         for name in names:
@@ -142,7 +140,7 @@ def inner_setting(body: Json, key: str, *names: str) -> Iterator[Block]:
 
 
 def block(section: Section, pointer: str, value: Any) -> Block:
-    """Return a block of a value, which is compared without the marks of the cache."""
+    """Return a value's block, compared without cache marks."""
     keeps = 0
     key = compact(by_hash(value))
     if f'"{MARK}"' in key:
@@ -152,7 +150,7 @@ def block(section: Section, pointer: str, value: Any) -> Block:
 
 
 def kept_for(value: Any) -> int:
-    """Return the longest time, in seconds, for which marks in a value keep it."""
+    """Return the longest time, in seconds, of the marks in a value."""
     if isinstance(value, list):
         return max(map(kept_for, value), default=0)
     if not isinstance(value, Mapping):
@@ -191,6 +189,6 @@ def role_of(message: Any) -> str:
 
 
 def kind_of(one: Block, thoughts: Sequence[str], results: Sequence[str]) -> Block:
-    """Return a block with its kind, by the type of its value."""
+    """Return a block with its kind, by its value's type."""
     type = one.value.get("type") if isinstance(one.value, Mapping) else None
     return one._replace(kind="thought" if type in thoughts else "result" if type in results else "")

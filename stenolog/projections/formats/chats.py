@@ -1,4 +1,4 @@
-"""Laws and writer of chats whose calls are in `tool_calls`, and whose results are messages of their own."""
+"""Laws and writer of chats with calls in `tool_calls` and results as messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_OUTPUT = "[no output]"
 class ToolMessageWriter(Writer):
     """Writer of messages under `messages`, with the tools and what is `asked` of the model beside them.
 
-    Tool messages hold only text, so a tool's pictures follow its results in a message of the user.
+    Tool messages have only text, so a tool's pictures follow in a message of the user.
     """
 
     asked: Body
@@ -74,13 +74,12 @@ class ToolMessageWriter(Writer):
         """Return a picture or a file as the API takes it, or a line of text."""
 
     def add(self, message: Message, written: Body, rule: str = "", carried: Sequence[Part] = ()) -> None:
-        """Add a message as it is written, and explain it."""
         self.builder.messages.append(written)
         late = message.rule == "media-after-results"
         self.builder.explain(message, written, rule=rule, continues=late, carried=carried)
 
     def call(self, message: Message, nth: int, call: ToolCall) -> tuple[Body, str]:
-        """Return the shape of a function's call, and the rule that mended it, if any."""
+        """Return a function call's shape, and the rule that mended it, if any."""
         id, new_id = self.ids.give(message.calls[nth], call)
         name = tool_name(called(call))
         arguments, wrapped = arguments_text(call.arguments)
@@ -112,14 +111,14 @@ class ToolMessageWriter(Writer):
 
 
 def data_url(part: ImagePart | FilePart, data: BlobText | None) -> Any:
-    """Return the bytes of a part as a URL, or its own; "" if it has neither."""
+    """Return a part's bytes as a URL, or its own URL, or ""."""
     if data is not None:
         return BlobText(f"data:{part.media_type};base64,", data, data.blob)
     return part.url if part.url.startswith(("https://", "http://")) else ""
 
 
 def picture(part: ImagePart | FilePart, data: BlobText | None) -> Body | None:
-    """Return a picture as a block; None for a file, and for a picture that cannot be shown."""
+    """Return a picture as a block; None for a file or a picture that cannot be shown."""
     if isinstance(part, ImagePart) and part.media_type in PICTURES and (url := data_url(part, data)):
         return {"type": "image_url", "image_url": {"url": url}}
     return None
@@ -131,7 +130,7 @@ def in_words(part: ImagePart | FilePart, data: BlobText | None) -> Body:
 
 
 def flat(content: list[Body]) -> str | list[Body] | None:
-    """Return one text as a plain string, nothing as null, anything else as the list it is."""
+    """Return one text as a string, nothing as null, else the list."""
     if not content:
         return None
     if len(content) == 1 and content[0]["type"] == "text":
@@ -141,7 +140,7 @@ def flat(content: list[Body]) -> str | list[Body] | None:
 
 
 def function_shape(tool: Tool) -> Body:
-    """Return a tool as a function, without what binds the model to its schema."""
+    """Return a tool as a function, without `strict`."""
     described = {"description": tool.description} if tool.description else {}
     return {"name": tool_name(tool.name), **described, "parameters": schema(tool.parameters)}
 

@@ -1,7 +1,7 @@
-"""Laws of a provider's protocol: rules with names, and a validator that reads only what has changed.
+"""Laws of a provider's protocol: rules with names, and a validator that reads only what changed.
 
-A law reads a conversation message after message, and can return to an earlier state. If a body begins as the
-one before it did, only the rest is read.
+A law reads message after message, and can return to an earlier state: of a body that begins as the previous
+one, only the rest is read.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Violation(NamedTuple):
 
 
 class Law(NamedTuple):
-    """A rule that a provider enforces. `says` is the rule in a sentence.
+    """A rule that a provider enforces; `says` is its sentence.
 
-    `look` gets the JSON pointer of each message, and the message; `step` also, first, what is remembered of
-    those before (`start` makes the first). `judge` gets the body, and what was found.
+    `look` gets each message's JSON pointer, and the message; `step` also, first, the memory of those before
+    (`start` makes the first). `judge` gets the body, and what was found.
     """
 
     name: str
@@ -55,20 +55,20 @@ class Law(NamedTuple):
 
 
 def law(check: Callable[[Body], Findings]) -> Law:
-    """Make a law of a function: its name is the function's, with hyphens, and its sentence the docstring.
+    """Make a law of a function: its name, with hyphens, and its docstring's sentence.
 
-    The function gets every body, so it looks at what is around the messages, and not at all of those.
+    The function gets every body, so it does not look at all messages.
     """
     return Law(*_name_and_sentence(check), judge=lambda body, _: check(body))
 
 
 def per_message(check: Look) -> Law:
-    """Make a law of a function of a message by itself."""
+    """Make a law of a function of one message."""
     return Law(*_name_and_sentence(check), look=check)
 
 
 def collected(look: Look) -> Callable[[Judge], Law]:
-    """Make a law of a function of a body and of the findings in each of its messages."""
+    """Make a law of a function of a body and the findings in each message."""
     return lambda check: Law(*_name_and_sentence(check), look=look, judge=check)
 
 
@@ -85,9 +85,9 @@ def _name_and_sentence(check: Callable[..., object]) -> tuple[str, str]:
 
 
 class PersistentSet:
-    """A set that grows, and whose earlier versions stay as they were.
+    """A growing set whose earlier versions stay.
 
-    They share their members: of two that grew from the same one, only the later is of use.
+    They share members: of two that grew from the same one, only the later is of use.
     """
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class PersistentSet:
 
 
 def conversation(body: Body, under: str) -> Sequence[Any]:
-    """Return the messages of a body; of a plain prompt, its paragraphs."""
+    """Return a body's messages; a plain prompt's paragraphs."""
     messages = body.get(under, ())
     if under == PROMPT and under in body:
         return str(messages).split("\n\n")
@@ -120,7 +120,7 @@ def conversation(body: Body, under: str) -> Sequence[Any]:
 
 
 def misshapen(found: object) -> str:
-    """Say that something is not of the shape that a law reads."""
+    """Say that something has not the shape that a law reads."""
     return f"unreadable for this law: {found!r:.60}"
 
 
@@ -130,7 +130,7 @@ def blank(text: object) -> bool:
 
 
 def is_object(text: object) -> bool:
-    """Return whether the value is the JSON text of an object."""
+    """Return whether the value is a JSON object's text."""
     try:
         return isinstance(text, str) and isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
@@ -138,7 +138,7 @@ def is_object(text: object) -> bool:
 
 
 def unfit(named: Iterable[Finding], fits: Callable[[str], bool], seen: PersistentSet | None = None) -> Steps:
-    """Yield the names or ids, each with its pointer, that are unfit or not unique; return those seen."""
+    """Yield the names or ids, with pointers, that are unfit or not unique; return those seen."""
     seen = seen or PersistentSet()
     for pointer, name in named:
         if name in seen or not fits(name):
@@ -148,12 +148,12 @@ def unfit(named: Iterable[Finding], fits: Callable[[str], bool], seen: Persisten
 
 
 def asks_for_json_object(format: object) -> bool:
-    """Return whether the answer format is OpenAI's `json_object`, which needs the word json in a message."""
+    """Return whether the format is OpenAI's `json_object`, which needs the word json in a message."""
     return isinstance(format, dict) and format.get("type") == "json_object"
 
 
 def says_json(messages: Iterable[Any]) -> bool:
-    """Return whether the word json occurs in the conversation, in any case."""
+    """Return whether a message has the word json, in any case."""
     return any("json" in json.dumps(message).lower() for message in messages)
 
 
@@ -176,7 +176,7 @@ class IncrementalValidator:
         self._read: list[Body] = []
 
     def violations(self, body: Body) -> list[Violation]:
-        """Return every place where a body breaks one of the laws. A read message must not change.
+        """Return every place where a body breaks a law. Read messages must not change.
 
         Never raises: what a law cannot read breaks that law.
         """
@@ -196,7 +196,7 @@ class IncrementalValidator:
 
 
 class _Reader:
-    """The state of a law in a conversation: its memory and its findings after each message."""
+    """A law's memory and findings after each message."""
 
     def __init__(self, law: Law) -> None:
         self.law = law
@@ -242,7 +242,7 @@ class _Reader:
 
 
 def _unchanged(before: Sequence[Body], now: Sequence[Body]) -> int:
-    """Count the equal messages at the beginning of two bodies, comparing whole runs for speed."""
+    """Count the equal messages at two bodies' beginnings, comparing whole runs for speed."""
     same, end = 0, min(len(before), len(now))
     run = end
     while same < end:

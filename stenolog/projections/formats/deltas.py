@@ -1,4 +1,4 @@
-"""Answers of models as they stream: pieces, the parts that they add up to, and the whole answer."""
+"""Answers of models as they stream: pieces, parts, and the whole answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Kind: TypeAlias = Literal["text", "reasoning", "refusal", "tool_call", "act"]
 
 
 class ResponseDelta(NamedTuple):
-    """A little more of an answer, as it streams: what to add to the part with this index.
+    """A piece of a streaming answer: what to add to the part with this index.
 
     `text` is more text, or more of a call's arguments; a call's first piece has its `id` and `name`. Indexes
     count from 0, in the order in which the parts begin.
@@ -30,9 +30,9 @@ class ResponseDelta(NamedTuple):
 
 
 class ModelResponse(NamedTuple):
-    """A whole answer: the last thing that a stream gives. `session` is a stateful backend's.
+    """A whole answer: the last item of a stream. `session` is a stateful backend's.
 
-    `usage_is_total`: `usage` counts the whole session. The engine subtracts what the log has of it already.
+    `usage_is_total`: `usage` counts the whole session. The engine subtracts what the log already has.
     """
 
     parts: tuple[AssistantPart, ...]
@@ -44,7 +44,7 @@ class ModelResponse(NamedTuple):
 
 
 def joined(pieces: Iterable[ResponseDelta]) -> list[ResponseDelta]:
-    """Return the pieces, neighbours of one part as one; of an act the last."""
+    """Return the pieces, neighbours of one part as one; an act's last only."""
     together: list[ResponseDelta] = []
     texts: list[list[str]] = []
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""Failures that a provider states in its JSON, and their category: by status, by code, or by words."""
+"""Failures that a provider states in its JSON, and their category."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ CODES: tuple[tuple[str, int], ...] = (
 
 
 class Stated(NamedTuple):
-    """The words of a provider for an error: its codes and types as `code`; `status` is 0 if it names none."""
+    """A provider's words for an error: its codes and types as `code`; `status` is 0 if it names none."""
 
     status: int
     code: str
@@ -78,14 +78,14 @@ def stated(body: Json, status: int = 0) -> Stated:
 
 
 def failure(status: int, code: str, message: str) -> ModelError:
-    """Return the error of a provider, in its own words, which may still hold secrets."""
+    """Return a provider's error, in its words, which may hold secrets."""
     return ModelError(
         category(status, code, message), message.strip() or code or f"HTTP status {status}", status=status
     )
 
 
 def category(status: int, code: str, message: str) -> ErrorCategory:
-    """Return the category of an error: by its status (0: none), its code, or its words."""
+    """Return an error's category by its status (0: none), code, or words."""
     said = f"{code} {message}"
     if status in LIMITED and SPENT.search(said):
         return "budget"

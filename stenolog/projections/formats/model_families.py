@@ -1,7 +1,4 @@
-"""Families of models by name: members understand each other's reasoning and opaque parts.
-
-Names also show which features a newer model has.
-"""
+"""Families of models by name: members understand each other's reasoning and opaque parts."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ ASKS_FOR_REASONING = re.compile(r"deepseek|kimi|moonshot|mimo", re.IGNORECASE)
 
 
 def family(model: str) -> str:
-    """Return the words of a model's name without its numbers: `claude-opus-4-5-20251101` is `claude-opus`.
+    """Return a model's name without numbers: `claude-opus-4-5-20251101` is `claude-opus`.
 
     OpenAI's generations are families of their own: `gpt-5.5-codex` is `gpt-5-codex`.
     """
@@ -59,13 +56,13 @@ def asks_for_reasoning(model: str) -> bool:
 
 
 def encrypts_reasoning(model: str) -> bool:
-    """Return whether a model of OpenAI has reasoning to encrypt; the others refuse to be asked."""
+    """Return whether a model of OpenAI has reasoning to encrypt; others refuse to be asked."""
     # The chat variants of these models do not reason.
     return REASONING_MODELS.search(model) is not None and "-chat" not in model
 
 
 def takes_system_turns(model: str) -> bool:
-    """Return whether a model accepts system turns in mid-conversation, by Anthropic's own name of it."""
+    """Return whether a model accepts system turns in mid-conversation, by Anthropic's name of it."""
     return SYSTEM_TURNS.fullmatch(model) is not None
 
 

@@ -25,7 +25,7 @@ ABOUT_TOOLS = ("tool_choice", "parallel_tool_calls")
 
 
 class Choice(NamedTuple):
-    """The tool choice; `tool` is the name of the one tool that the model must call, as in the body."""
+    """The tool choice; `tool` is the one that the model must call, as in the body."""
 
     mode: Mode
     tool: str = ""
@@ -46,8 +46,8 @@ Say: TypeAlias = Callable[[str, Any], Body | None]
 def parameters(builder: BodyBuilder, preamble: Preamble, own: frozenset[str], say: Say) -> Body:
     """Return the card's parameters as an API sends them: neutral names by `say`, and the API's `own`.
 
-    Own names win. What the API does not carry is listed by name. Raises `CallerError` if the card chooses a
-    tool that it lacks.
+    Own names win. Others are listed as not carried. Raises `CallerError` if the card chooses a tool that it
+    lacks.
     """
     said: Body = {}
     given: Body = {}

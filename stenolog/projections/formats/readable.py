@@ -1,4 +1,4 @@
-"""Texts, pictures and files that a model reads in a body of any API."""
+"""Texts, pictures and files that a model reads in any API's body."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DATA = frozenset(("inlineData", "fileData"))
 
 
 def texts(value: object) -> Iterator[str]:
-    """Yield every text in a body that a model reads, without ids, pictures and files. Arguments are JSON."""
+    """Yield every text that a model reads, without ids, pictures and files. Arguments are JSON."""
     if isinstance(value, str) and not isinstance(value, BlobText):
         yield value
     elif isinstance(value, dict) and not _is_picture(value):
@@ -56,7 +56,7 @@ def pictures(value: object) -> int:
 
 
 def text_of(value: Any) -> str:
-    """Return the text of a message, or of a part of one; calls as `→ name(arguments)`."""
+    """Return the text of a message or a part; calls as `→ name(arguments)`."""
     match value:
         case str():
             return value
@@ -85,7 +85,7 @@ def text_of(value: Any) -> str:
 
 
 def tool_names(tools: Iterable[Any]) -> list[str]:
-    """Return the names of the tools.
+    """Return the tools' names.
 
     A tool is `{"name"}`, `{"function": {"name"}}` or `{"functionDeclarations": […]}`.
     """

@@ -1,4 +1,4 @@
-"""Values that a provider's message is read as, and the reading that formats share."""
+"""Values that a provider's message is read as, and the formats' shared reading."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MORE_TOOLS = "additional_tools"
 
 
 class Spoken(NamedTuple):
-    """Words of a user or of the system; `name` is the author's. `rest` are the fields that no event has."""
+    """Words of a user or of the system; `name` is the author's. `rest` has other fields."""
 
     role: Literal["user", "system"]
     parts: tuple[UserPart, ...]
@@ -38,7 +38,7 @@ class Reply(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The result of a call. `name` is the tool's, if the provider repeats it."""
+    """A call's result. `name` is the tool's, if repeated."""
 
     call_id: str
     parts: tuple[UserPart, ...]
@@ -87,12 +87,12 @@ class MessageReader(NamedTuple):
 
 
 def role_of(message: Mapping[str, json_fields.Json]) -> Literal["user", "system"]:
-    """Return who says a message that is none of the model's."""
+    """Return who says a message that is not the model's."""
     return "system" if message.get("role") in SYSTEM_ROLES else "user"
 
 
 def texts_in(given: json_fields.Json) -> list[str]:
-    """Return the texts of a system prompt: a text, a part, or a list of parts."""
+    """Return a system prompt's texts: from a text, a part, or a list."""
     if isinstance(given, str):
         return [given] if given else []
     parts = given if isinstance(given, list) else [given]
@@ -105,14 +105,14 @@ def objects_in(given: json_fields.Json) -> list[dict[str, json_fields.Json]]:
 
 
 def part_types(messages: Iterable[Mapping[str, json_fields.Json]]) -> set[str]:
-    """Return the types of the parts in some messages."""
+    """Return the types of the messages' parts."""
     return {
         json_fields.as_str(part.get("type")) for each in messages for part in objects_in(each.get("content"))
     }
 
 
 def call_name(before: Collection[str]) -> str:
-    """Return an id for a call without one; `before` are those of the answer's earlier calls.
+    """Return an id for a call without one; `before` are the answer's earlier ones.
 
     Gemini often gives none, and a result has to name its call.
     """
@@ -121,7 +121,7 @@ def call_name(before: Collection[str]) -> str:
 
 
 def without_blanks(parts: Iterable[AssistantPart]) -> tuple[AssistantPart, ...]:
-    """Return the parts of an answer that are not blank; of a blank answer its first one."""
+    """Return an answer's non-blank parts; of a blank answer its first."""
     made = tuple(parts)
     return tuple(filter(_says_something, made)) or made[:1]
 

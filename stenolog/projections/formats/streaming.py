@@ -1,4 +1,4 @@
-"""Reading of answers: the protocol of a format's reader of streams, and the parts that grow in it."""
+"""Reading of answers: a format's reader of streams, and the parts that grow in it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _PartialPart:
 
 
 class PartAccumulator:
-    """The parts so far, each under a key that its provider knows it by.
+    """The parts so far, each under its provider's key.
 
     A part begins, and has its index, with its first text (a call with its name). `add` and `put` return what
     to stream: one `ResponseDelta`, or none.
@@ -85,7 +85,7 @@ class PartAccumulator:
         return [ResponseDelta(growing.index, kind, shown)] if shown else []
 
     def put(self, key: Hashable, part: AssistantPart) -> list[ResponseDelta]:
-        """Replace the streamed text of a part by the complete part; return the deltas not yet streamed."""
+        """Replace a part's streamed text by the complete part; return the deltas not yet streamed."""
         said: list[ResponseDelta] = []
         match part:
             case (
@@ -103,7 +103,7 @@ class PartAccumulator:
         return said
 
     def text(self, key: Hashable) -> str:
-        """Return the streamed text of a part, or of a call's arguments; "" before it has begun."""
+        """Return a part's streamed text, or a call's arguments; "" before it began."""
         return self._growing[key].text if key in self._growing else ""
 
     def parts(self) -> tuple[AssistantPart, ...]:
@@ -126,7 +126,7 @@ class PartAccumulator:
         return self._growing[key]
 
     def _unstreamed(self, key: Hashable, text: str) -> str:
-        """Return the suffix of `text` not streamed yet; "" if the streamed text is no prefix of it."""
+        """Return the suffix of `text` not streamed yet; "" if the streamed text is no prefix."""
         streamed = self.text(key)
         return text[len(streamed) :] if text.startswith(streamed) else ""
 
@@ -173,7 +173,6 @@ class StreamReader(ABC):
         self.parts = PartAccumulator(self.provider)
 
     def is_event(self, given: Mapping[str, Any]) -> bool:
-        """Return whether this is an event of such a stream."""
         return False
 
     def is_answer(self, given: Mapping[str, Any]) -> bool:
@@ -181,7 +180,7 @@ class StreamReader(ABC):
         return self.is_event(given)
 
     def failure(self, body: Json, status: int = 0) -> ModelError:
-        """Return the error that a body or an event states, in the words of the provider."""
+        """Return the error that a body or event states, in the provider's words."""
         return failure(*stated(body, status))
 
     @abstractmethod
@@ -190,11 +189,11 @@ class StreamReader(ABC):
 
     @property
     def ended(self) -> bool:
-        """True after the end of the answer: a stream that was cut looks like a short answer."""
+        """True after the answer's end: a cut stream looks like a short answer."""
         return bool(self.finish_reason)
 
     def read(self, event: Json) -> Iterable[ResponseDelta]:
-        """Return what an event adds to the answer. Raises `ModelError` for an error event."""
+        """Return `deltas`. Raises `ModelError` for an error event."""
         given = as_dict(event)
         if given.get("error") or given.get("type") == "error":
             raise self.failure(given)
@@ -222,7 +221,7 @@ class StreamReader(ABC):
 
 
 def mended(given: dict[str, Any]) -> dict[str, Any]:
-    """Return JSON without halves of surrogate pairs in it."""
+    """Return JSON without half surrogate pairs."""
     written = compact_json(given)
     # `clean` returns the same text if there is nothing to mend, and parsing it again is saved.
     whole_text = clean(written)

@@ -1,7 +1,7 @@
 """Writer of an API: it writes messages, a stretch after another, and gives a body at any time.
 
-A stretch ends where later messages change nothing: never between two words of the agent's own, nor between an
-answer and the results of its calls.
+No stretch ends between two own words of the agent, nor between an answer and its results, so later messages
+change nothing in it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ class EarlierMessages:
 
     @cached_property
     def messages(self) -> list[Body]:
-        """The messages."""
         # So many objects at once make the collector look at all of the process, which takes twice as long as
         # parsing them; and JSON has no cycles.
         is_enabled = gc.isenabled()
@@ -71,7 +70,7 @@ class Writer(ABC):
         self.begin()
 
     def begin(self) -> None:
-        """Write the parts before the conversation, which are explained first."""
+        """Write the parts before the conversation; they are explained first."""
         if self.preamble.persona:
             self.builder.explain_persona(self.preamble)
 
@@ -95,22 +94,22 @@ class Writer(ABC):
 
     @property
     def memo(self) -> bool:
-        """True if later messages depend on an earlier one, by a rule of the API."""
+        """True if later messages depend on an earlier one, by the API's rules."""
         return False
 
     def resume(self, earlier: EarlierMessages | None, messages: Sequence[Body], memo: bool) -> None:
-        """Go on after earlier messages and these, of which the last may be continued."""
+        """Go on after earlier messages and these, the last of which may be continued."""
         self.builder.messages[:] = messages
         self.earlier = earlier
 
     def hold_earlier(self) -> None:
-        """Hold the earlier messages as objects, if somebody has asked for them."""
+        """Hold the earlier messages as objects, if asked for."""
         if self.earlier is not None and self.earlier.is_read:
             self.builder.messages[:0] = self.earlier.messages
             self.earlier, self.call_ids.earlier = None, 0
 
     def body(self, messages: Sequence[Message]) -> Body:
-        """Return the body of the written messages and of these, which are dropped again."""
+        """Return the body of the written messages and these, which are then dropped."""
         savepoint, ids = self.builder.savepoint(), self.ids.count
         made = self.close(messages)
         self.builder.rollback(savepoint)
@@ -123,5 +122,5 @@ class Writer(ABC):
         return MessageHash(messages, self._known, max(len(self.builder.messages) - 1, 0))
 
     def rendered(self, messages: Sequence[Message]) -> Rendered:
-        """Return the body of only these messages, and the explanation of every part."""
+        """Return the body of only these messages, and every part's explanation."""
         return self.builder.rendered(self.close(messages))

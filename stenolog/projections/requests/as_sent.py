@@ -55,13 +55,13 @@ class Patch(NamedTuple):
 
     @property
     def json(self) -> dict[str, Any]:
-        """The patch as a receipt holds it, without a base."""
+        """The patch as in a receipt, without a base."""
         fields = {"front": dict(self.front), "messages": [*self.messages], "cache": [*self.cache]}
         return {"order": [*self.order], **{name: value for name, value in fields.items() if value}}
 
 
 class Patches:
-    """The patches of a log's receipts, each resolved once. `receipt_at` reads the receipt of an entry."""
+    """A log's patches, each resolved once. `receipt_at` reads an entry's receipt."""
 
     def __init__(self, receipt_at: Callable[[int], Receipt | None]) -> None:
         self._receipt_at = receipt_at
@@ -78,7 +78,7 @@ class Patches:
         return cls(receipts.get)
 
     def resolve(self, receipt: Receipt) -> Patch:
-        """Return the whole patch of a receipt. Raises `StoredDataError` where its base is gone."""
+        """Return a receipt's whole patch. Raises `StoredDataError` if its base is gone."""
         try:
             return self._resolve(receipt)
         except _ODD as error:
@@ -112,7 +112,7 @@ class Patches:
         return patch
 
     def independent(self, receipt: Receipt) -> Receipt:
-        """Return a receipt whose patch rests on no other one. Raises `StoredDataError`."""
+        """Return a receipt whose patch has no base. Raises `StoredDataError`."""
         if PATCH not in receipt.plan or RAW in _patch_of(receipt):
             return receipt
         return replace(receipt, plan={**receipt.plan, PATCH: self.resolve(receipt).json})
@@ -138,7 +138,7 @@ def _following(base: Patch, patch: Mapping[str, Any]) -> Patch:
 
 
 def expanded(messages: Iterable[Recipe]) -> Iterator[Recipe]:
-    """Yield a recipe for each message; a run of them is taken apart."""
+    """Yield a recipe for each message, also of a run."""
     room = MOST_MESSAGES
     for item in messages:
         if isinstance(item, dict) and REFERENCE in item and "all" in item:
@@ -175,7 +175,7 @@ def _made_body(patch: Patch, body: Body, messages_key: str, blobs: Mapping[str, 
 
 
 def with_mark(body: Body, pointer: str, value: Any) -> Body:
-    """Return the body with a cache mark after the keys at a pointer; only the path to it is copied."""
+    """Return the body with a cache mark after the keys at a pointer; only its path is copied."""
     steps = pointer.split("/")[1:]
     whole = {**body}
     here: Any = whole
@@ -253,7 +253,7 @@ def as_sent(
 
 
 class SentForms:
-    """The requests of a lane as their receipts say."""
+    """A lane's requests as their receipts say."""
 
     def __init__(
         self, entries: Iterable[Entry], lane: LaneId, blobs: Mapping[str, bytes] = EMPTY_BLOBS
@@ -272,7 +272,7 @@ class SentForms:
     def form(self, request: Request, receipt: Receipt | None = None) -> Request:
         """Return the request as it was sent; unchanged without a receipt, or if its patch is broken.
 
-        The default receipt is the one of the request's position, API and policy.
+        The default receipt is that of its position, API and policy.
         """
         found = self._receipts.get(request.at) if receipt is None else receipt
         if found is None or (receipt is None and not is_of(found, request)):
@@ -284,13 +284,13 @@ class SentForms:
 
 
 def is_of(receipt: Receipt, request: Request) -> bool:
-    """Return whether a receipt is of the position, the API and the policy of a request."""
+    """Return whether a receipt is of a request's position, API and policy."""
     receipt_key = (receipt.view, receipt.api, {**receipt.policy})
     return receipt_key == (request.at, request.api, request.policy.json)
 
 
 def _is_aside(event: AssistantMessage | LlmError, known: Mapping[int, Receipt]) -> bool:
-    """Return whether an answer counts tokens, say, at a position whose turn is known."""
+    """Return whether an answer, such as a count of tokens, is at a position whose turn is known."""
     aside = isinstance(event, AssistantMessage) and event.purpose == "routing"
     return aside and event.receipt is not None and event.receipt.view in known
 
@@ -304,7 +304,7 @@ def _raw_body(receipt: Receipt, blobs: Mapping[str, bytes]) -> Body:
 
 
 def without_halves(value: Any) -> Any:
-    """Return JSON without half surrogate pairs in its texts, which no event can hold."""
+    """Return JSON without half surrogate pairs, which no event can hold."""
     match value:
         case str():
             return clean(value)

@@ -95,13 +95,12 @@ class ReadView(View):
         self.read: set[int] = set()
 
     def messages_of(self, entry: Entry) -> tuple[Message, ...]:
-        """Return the lane's messages of an entry, and note its position in the ledger."""
         self.read.add(entry.position)
         return super().messages_of(entry)
 
 
 def take(view: View, entry: Entry) -> None:
-    """Take the log's next entry into a view, and drop entries that exceed its policy (stage 7)."""
+    """Take the log's next entry into a view; drop entries that exceed its policy (stage 7)."""
     arrival = view.take(entry)
     # After each entry, as though the policy had always been in force. Otherwise a request would depend on
     # which requests were built before it.
@@ -113,7 +112,7 @@ def take(view: View, entry: Entry) -> None:
 
 
 def contents(view: View) -> Contents:
-    """Return the conversation that a view shows, in units that are never cut in two (stages 1 to 5)."""
+    """Return a view's conversation in units that are never cut in two (stages 1 to 5)."""
     entries, lane, agent = view.entries, view.voice, view.lane.agent
     context = read_context(entries, view.settings, view.pairing, view.summaries, agent)
     left_out = visible(entries, lane, context, view.memory.answered)  # 1
@@ -126,7 +125,7 @@ def contents(view: View) -> Contents:
 
 
 def request_of(view: ReadView, api: str | Format, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> Request:
-    """Return the request of a view on an API (stages 6 and 8). Raises as `build_reference`."""
+    """Return a view's request on an API (stages 6 and 8). Raises as `build_reference`."""
     check_askable(view)
     view.read = set()
     shown = contents(view)

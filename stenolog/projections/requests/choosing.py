@@ -18,7 +18,7 @@ from .sendable import unknown_agent
 def choose(
     now: Settings, agent: str, given: PolicyLike, counters: Mapping[str, Counter]
 ) -> tuple[Policy, Counter]:
-    """Return the given policy, else the card's, and the counter that it names."""
+    """Return the given policy, else the card's, and its counter."""
     chosen = policy(now.card_of(agent).policy if given is None else given)
     try:
         return chosen, counters[chosen.counter]
@@ -30,12 +30,12 @@ def choose(
 
 
 def lanes(entries: Iterable[Entry]) -> tuple[LaneId, ...]:
-    """Return every lane that has taken part or was addressed, in order of appearance."""
+    """Return every lane that took part or was addressed, in order of appearance."""
     return tuple(dict.fromkeys(lane for entry in entries for lane in _lanes_of(entry)))
 
 
 def check_takes_part(entries: Iterable[Entry], agent: str) -> None:
-    """Raise `AgentNotFoundError` if other agents have taken part or were addressed, and this one was not."""
+    """Raise `AgentNotFoundError` if only other agents took part or were addressed."""
     known = [*dict.fromkeys(lane.agent for lane in lanes(entries))]
     if known and agent not in known:
         raise AgentNotFoundError(unknown_agent(agent, known))

@@ -40,7 +40,7 @@ CLIENTS_OWN = frozenset(("internal_chat_message_metadata_passthrough",))
 
 
 class _Built:
-    """The values in the body that stenolog builds: by their keys, and the texts under one key."""
+    """The values in the built body by key, and the texts under one key."""
 
     def __init__(self, body: Mapping[str, Any]) -> None:
         self._body = body
@@ -64,9 +64,10 @@ def grade_of(
     blobs: Mapping[str, bytes],
     answers: Collection[str] = (),
 ) -> Grade:
-    """Return the grade of a request, by the patch in its receipt and the body that stenolog builds.
+    """Return a request's grade.
 
-    `plan` is the patch in the receipt, `patch` the resolved one, `answers` the ids of answers in the log.
+    `plan` is the patch in the receipt, `patch` the resolved one, `built` the body that stenolog builds,
+    `answers` the ids of answers in the log.
     """
     if RAW in plan:
         return "bytes"

@@ -1,4 +1,4 @@
-"""Request as a table for notebooks: its parts, and the omissions in their places."""
+"""Request as a table for notebooks, with omissions in their places."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from stenolog.projections.messages.explanation import Omission, RequestPart
 
 
 class Explained(Protocol):
-    """A request with what shows its parts: its body, the source of each part, the omissions."""
+    """A request with what shows its parts."""
 
     @property
     def body(self) -> Mapping[str, Any]:
@@ -35,14 +35,14 @@ class Explained(Protocol):
 
 
 def messages(request: Explained) -> Sequence[Any]:
-    """Return the messages of a request's body; the turns of a plain prompt."""
+    """Return a body's messages; the turns of a plain prompt."""
     return turns(conversation(request.body, request.messages_key))
 
 
 def part_text(request: Explained, part: RequestPart, alone: bool) -> str:
-    """Return the text of the part in the body. `alone`: it is the only part of its message.
+    """Return the part's text in the body. `alone`: it is the only part of its message.
 
-    Return "" for a part without a text of its own that shares its message: it cannot be told from the others.
+    "" for a part without a text of its own that shares its message.
     """
     if part.text:
         return part.text

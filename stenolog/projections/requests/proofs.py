@@ -1,4 +1,4 @@
-"""Checks of all requests of a log: those sent are built again, those possible are valid."""
+"""Checks of all requests of a log: sent ones are rebuilt, possible ones are valid."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Proof(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """An entry's receipt, and the lane that it is of."""
+    """An entry's receipt and lane."""
 
     position: int
     lane: LaneId
@@ -68,7 +68,6 @@ class Sent(NamedTuple):
         return self.receipt.api.partition("@")[0]
 
     def proof(self, outcome: Outcome, reason: str = "", found: str = "") -> Proof:
-        """Return the proof of this call's receipt."""
         receipt = self.receipt
         place = (self.position, self.lane.address, receipt.view, receipt.api)
         covers: Literal["sent", "body"] = "sent" if receipt.sent else "body"
@@ -139,7 +138,7 @@ def _obstacle(sent: Sent, whole: int, apis: Mapping[str, Format], counters: Mapp
 
 
 def _id_of(name: str, counters: Mapping[str, Counter]) -> str | None:
-    """Return the counter of a name here; None if it is not available."""
+    """Return a counter's id here; None if unavailable."""
     try:
         return counters[name].id
     except (KeyError, StenologError):
@@ -154,7 +153,6 @@ def _prove(
     blobs: Mapping[str, bytes],
     counters: Mapping[str, Counter],
 ) -> Iterator[Proof]:
-    """Yield the proofs of receipts that share lane and policy, in one pass over the log."""
     waiting: dict[int, list[Sent]] = defaultdict(list)
     for sent in group:
         waiting[sent.receipt.view].append(sent)
@@ -260,7 +258,7 @@ def _difference(plan: Mapping[str, Any], request: Request) -> str:
 
 
 class Checked(NamedTuple):
-    """A request, by its position, lane and API, and each place where it breaks a law."""
+    """A request's position, lane and API, and each place where it breaks a law."""
 
     position: int
     lane: str

@@ -62,9 +62,9 @@ UNREAD = frozenset(
 
 
 class Source:
-    """The values that recipes may refer to, by their JSON, and the texts, in the order of the source.
+    """The values and texts that recipes may refer to, in the source's order.
 
-    `under` and `first` limit them to the messages from an index on: what is new since the request before.
+    `under` and `first` limit them to the messages from an index on: those new since the previous request.
     """
 
     def __init__(self, value: Json, under: str = "", first: int = 0) -> None:
@@ -131,7 +131,7 @@ def recipe_of(value: Json, source: Source, blobs: dict[str, bytes] | None = None
 
 
 def _merged(items: list[Recipe]) -> list[Recipe]:
-    """Return the items of a list; neighbours in the source are one reference."""
+    """Return a list's items; neighbours in the source are one reference."""
     merged: list[Recipe] = []
     for item in items:
         run = _item_run(item)
@@ -146,7 +146,7 @@ def _merged(items: list[Recipe]) -> list[Recipe]:
 
 
 def _item_run(item: Recipe) -> tuple[str, int] | None:
-    """Return the list that an unchanged item is taken from, and its index; else None."""
+    """Return the list and index that an unchanged item is from, or None."""
     if not (isinstance(item, dict) and item.keys() == {REFERENCE}):
         return None
     above, _, index = item[REFERENCE].rpartition("/")
@@ -154,7 +154,7 @@ def _item_run(item: Recipe) -> tuple[str, int] | None:
 
 
 def _text_recipe(text: str, source: Source, blobs: dict[str, bytes] | None) -> Recipe:
-    """Return a text as a part of another one, or around one, if the source has one."""
+    """Return a text as part of another one, or around one, if the source has one."""
     for pointer, other in source.texts:
         if (at := other.find(text)) >= 0:
             return {REFERENCE: pointer, "cut": [at, at + len(text)]}
@@ -170,7 +170,7 @@ def _text_recipe(text: str, source: Source, blobs: dict[str, bytes] | None) -> R
 
 
 def _lines_of(text: str, source: Source) -> Recipe | None:
-    """Return a text as whole lines of another one, or as its beginning or end; else None."""
+    """Return a text as whole lines of another one, or its beginning or end, or None."""
     for other, pointer in source.words.items():
         for at in (0, len(other) - len(text), other.find(f"\n{text}\n") + 1):
             if at >= 0 and other.startswith(text, at):
@@ -220,7 +220,7 @@ def folded(recipe: Recipe, blobs: dict[str, bytes]) -> Recipe:
 class Making:
     """The making of values of a source, at most `LARGEST` in all.
 
-    A foreign recipe of a few lines, each referring to the next one several times, could fill the memory.
+    A foreign recipe of a few lines that refer to each other could fill the memory.
     """
 
     def __init__(self, source: Json, blobs: Mapping[str, bytes] | None = None) -> None:

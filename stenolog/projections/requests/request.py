@@ -106,7 +106,7 @@ class Request:
     places: tuple[int, ...] = ()
 
     def after(self, earlier: EarlierMessages) -> Request:
-        """Return this request with earlier messages in its body, which is made when asked for."""
+        """Return this request with earlier messages in its body, made when asked for."""
         made = copy(self)
         made.__dict__["_behind"] = made.__dict__.pop("body"), earlier
         return made
@@ -139,7 +139,7 @@ class Request:
         return request_table(self, f"{repr(self)[1:-1]}, {tokens}, {digest}")
 
     def check(self) -> Request:
-        """Return the request itself, if it may be sent. Raises `RequestNotSendableError`, with the reason."""
+        """Return the request if it may be sent, or raise `RequestNotSendableError` with the reason."""
         if not self.sendable:
             where = address(self.agent, self.task)
             raise RequestNotSendableError(f"the request of {where} at position {self.at}: {self.reason}")
@@ -152,12 +152,10 @@ class Request:
 
     @property
     def parts(self) -> tuple[RequestPart, ...]:
-        """The source of each part of the request."""
         return self.explanation.parts
 
     @property
     def omissions(self) -> tuple[Omission, ...]:
-        """The omissions of the request."""
         return self.explanation.omissions
 
     @property
@@ -172,7 +170,7 @@ class Request:
 
     @cached_property
     def bytes(self) -> bytes:
-        """The body as compact UTF-8 JSON, in the order that it is sent in."""
+        """The body as compact UTF-8 JSON, in the sent order."""
         if "body" not in self.__dict__:
             written, earlier = self.__dict__["_behind"]
             return _joined(written, self.messages_key, earlier.text)
@@ -198,7 +196,7 @@ class Request:
 
     @property
     def plan(self) -> dict[str, Any]:
-        """The runs that the window left out, and digests of the body's sections."""
+        """The runs that the window left out, and the body sections' digests."""
         cut = {"cut": [list(run) for run in self.cut]} if self.cut else {}
         patch = {} if self.patch is None else {PATCH: self.patch}
         return {**cut, **patch, "sections": sections(self.body, self.messages_key, self._encoded)}

@@ -1,4 +1,4 @@
-"""The finished request, and whether it may be sent: its agent is asked, and its budget is kept."""
+"""The finished request, and whether it may be sent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LIKENESS = 0.6
 
 
 class NotSent(NamedTuple):
-    """Reason why a lane's request waits: as a code, in words, and the positions concerned."""
+    """The reason why a lane's request waits: code, words, and positions concerned."""
 
     code: RequestCode = ""
     words: str = ""
@@ -134,32 +134,32 @@ def takes_part(view: View) -> bool:
 def may_be_asked(view: View) -> bool:
     """Return whether a request of the view's agent can be built.
 
-    A new name is a new agent with an empty card, unless it may be a misspelling of a known one.
+    A new name is a new agent, unless it may be a misspelling.
     """
     return takes_part(view) or not closest(view.lane.agent, agent_names(view), LIKENESS)
 
 
 def agent_names(view: View) -> list[str]:
-    """Return the names of the agents that are known."""
+    """Return the known agents' names."""
     working = (lane.agent for lane in view.state.lanes.values())
     return [*dict.fromkeys([*view.settings.cards, *view.state.members, *working])]
 
 
 def no_agent(agent: str, known: Sequence[str]) -> str:
-    """Say which agents are known, and which of them may be meant."""
+    """Say which agents are known, and which may be meant."""
     near = closest(agent, known, LIKENESS)
     meant = f"; did you mean {near!r}?" if near else ""
     return f"no agent {agent!r} (known: {', '.join(known) or 'none yet'}){meant}"
 
 
 def unknown_agent(agent: str, known: Sequence[str]) -> str:
-    """Return an error message with the known agents, the likely one, and how a new one joins."""
+    """Return an error message with the known agents, the likely one, and how to join."""
     words = no_agent(agent, known)
     return f"{words}{'' if words.endswith('?') else '.'} A new agent joins by conversation.join({agent!r})"
 
 
 def unnamed(view: View, body: Body, api: str) -> str:
-    """Return an error message if a body needs a model and names none; else ""."""
+    """Return an error message if a body lacks a needed model, or ""."""
     # A prompt of plain text needs none: the program that it goes to has a model of its own.
     if body.get("model") != DEFAULT_MODEL or api == plain.NAME:
         return ""

@@ -29,10 +29,10 @@ SHORTEST = 16
 def sent_explanation(
     request: Request, messages: Sequence[Recipe], body: Body, response: str, counter: Counter
 ) -> Explanation:
-    """Return the explanation of what was sent: the parts at their places there, and the client's own.
+    """Return the explanation of what was sent: parts at their places there, and the client's own.
 
-    `request` is the one that is built, `messages` are the recipes from it to those of the `body`.
-    `response` is the id of the one that the provider goes on from, if any.
+    `request` is the built one, `messages` are recipes from it to the `body`'s. `response` is the id of the
+    one that the provider continues, if any.
     """
     explained = request.explanation
     there = body.get(request.messages_key)
@@ -66,7 +66,7 @@ def sent_explanation(
 
 
 class _Signs(NamedTuple):
-    """Signs by which a message is recognised: its texts, and the ids of calls."""
+    """Texts and call ids by which a message is recognised."""
 
     texts: frozenset[str]
     ids: frozenset[str]
@@ -78,7 +78,7 @@ class _Signs(NamedTuple):
 
 
 class _Built:
-    """The body that is built, with the parts of its messages by their places."""
+    """The built body, with its messages' parts by place."""
 
     def __init__(self, request: Request, parts: Sequence[RequestPart]) -> None:
         self.under = f"/{request.messages_key}/"

@@ -79,7 +79,6 @@ class Transport(NamedTuple):
         return {name: value for name, value in fields.items() if value and value != DEFAULT_STYLE}
 
     def patched(self, body: Body) -> Body:
-        """Return the body with the fields of the transport."""
         kept = {key: value for key, value in body.items() if key not in self.remove}
         return {**kept, **self.add}
 
@@ -145,12 +144,11 @@ def as_go(text: str) -> str:
 
 
 class Outgoing(NamedTuple):
-    """The bytes of a request before sending, and the transport that made them."""
+    """A request's bytes before sending, and their transport."""
 
     content: bytes
     transport: Transport
 
     @property
     def sha256(self) -> str:
-        """The sha256 of the bytes."""
         return sha256(self.content).hexdigest()

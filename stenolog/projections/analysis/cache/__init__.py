@@ -1,1 +1,1 @@
-"""Prompt caches: what two prompts share, what each call read of it, and what prevented more."""
+"""Prompt caches: what two prompts share, what calls read of it, and what prevented more."""

@@ -1,6 +1,6 @@
-"""Misses of the prompt cache: what each request read, what it could have read, and what prevented that.
+"""Misses of the prompt cache: what each request read, could have read, and what prevented that.
 
-Each request is compared, as it was sent, with the lane's call before it to the same model.
+Each sent request is compared with the lane's previous call to the same model.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class CacheCall(NamedTuple):
 
     @property
     def is_confirmed(self) -> bool | None:
-        """True if the provider's verdict names the same cause, False if another; None if it names none."""
+        """True if the provider's verdict names the same cause, False if another; None if none."""
         named = causes_of(self.verdict)
         return self.cause.kind in named if named else None
 
@@ -84,14 +84,14 @@ class CacheCall(NamedTuple):
         return "read less" if self.read < self.expected else "read more"
 
     def cost(self, prices: Prices) -> int | None:
-        """Return the miss's cost beyond the price of the cache, in micro-dollars; None without a price."""
+        """Return the miss's cost as `cost_anew`."""
         return cost_anew(self.missed, self.model, prices, self.written or 0, self.written_hour)
 
 
 def cost_anew(tokens: int, model: str, prices: Prices, written: int = 0, written_hour: int = 0) -> int | None:
-    """Return the cost of tokens beyond the price of the cache, in micro-dollars; None without a price.
+    """Return tokens' cost beyond the cache's price, in micro-dollars; None without a price.
 
-    `written` were written to the cache with them, `written_hour` of these for an hour.
+    `written` of them were written to the cache, `written_hour` of these for an hour.
     """
     price = price_of(model, prices)
     if price is None:
@@ -116,7 +116,7 @@ class PromptCall(NamedTuple):
     usage: Usage | None
 
     def after(self, before: PromptCall | None) -> PromptCall:
-        """Return the call with the messages that the provider keeps of the one it goes on from."""
+        """Return the call with the messages that the provider keeps of the one it continues."""
         return self._replace(prompt=following(self.prompt, self.request, before and before.prompt))
 
 
@@ -144,10 +144,10 @@ def cache_call(
     between: Iterable[Entry],
     card: AgentCard | None = None,
 ) -> CacheCall | None:
-    """Return what one call read from the cache, compared only with the call before; None without receipts.
+    """Return what a call read from the cache, compared only with the previous one; None without receipts.
 
-    Each is the answer and the request, `between` are the entries after the request before up to this one,
-    and `card` is the lane's at the request before.
+    Each is answer and request; `between` are the entries after the earlier request up to this one; `card` is
+    the lane's at the earlier one.
     """
     lane, calls = LaneId(after[1].agent, after[1].task), list[PromptCall]()
     for entry, request in (before, after):
@@ -220,7 +220,7 @@ def _call(entry: Entry, receipt: Receipt, request: Request) -> PromptCall:
 
 
 def _compared(log: Sequence[Entry], lane: LaneId, calls: Sequence[PromptCall]) -> Iterator[CacheCall]:
-    """Yield what each call of a lane read, beside the last one of the same model."""
+    """Yield what each call read, beside the last one of the same model."""
     last: dict[str, PromptCall] = {}
     caches: dict[str, PromptCache] = defaultdict(PromptCache)
     cards = cards_of(log, lane)
@@ -284,12 +284,12 @@ def _one(
 
 
 def _is_over(found: CacheCall, before: Prompt) -> bool:
-    """Return whether the provider has forgotten the call before, by the time and by what it read."""
+    """Return whether the provider forgot the previous call, by the time and by what it read."""
     return found.seconds > before.keeps > 0 and (found.read is None or found.read * 2 < found.same)
 
 
 def _cause_without_change(found: CacheCall, before: Prompt, prompt: Prompt) -> Cause:
-    """Return why a prompt that goes on from the one before did not read it."""
+    """Return why a prompt that continues the previous one did not read it."""
     if _is_over(found, before):
         return Cause("expired", words=f"{found.seconds} s since the call before, kept for {before.keeps} s")
     if found.agreement == "agrees" and not found.is_miss:

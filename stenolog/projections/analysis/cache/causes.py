@@ -1,4 +1,4 @@
-"""Causes of a miss of the prompt cache: the kind, the place, and the entry or the setting that did it."""
+"""Causes of a miss of the prompt cache: kind, place, and the entry or setting that did it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def cause_of(
 ) -> Cause:
     """Return the cause of a change between two requests, of the prompts with these blocks.
 
-    `between` are the entries since the earlier request, `card` is the agent's at that.
+    `between` are the entries since the earlier request, `card` the agent's there.
     """
     before, after = requests
     kind: Kind = "history" if change.section == "messages" else change.section
@@ -114,7 +114,7 @@ def cause_of(
 
 
 def cards_of(entries: Iterable[Entry], lane: LaneId) -> Cards:
-    """Return the cards that a lane's agent was given, with their positions."""
+    """Return the agent's cards, with their positions."""
     return [
         (entry.position, card)
         for entry in entries
@@ -128,7 +128,7 @@ def card_at(cards: Cards, at: int) -> AgentCard | None:
 
 
 def _rule(after: Request, old: tuple[int, ...], new: tuple[int, ...]) -> str:
-    """Return the rule that left out what was there; else the rule of what is there now."""
+    """Return the rule that left out what was there, else that of what is there now."""
     kept = {position for part in after.parts for position in part.positions}
     for where in old:
         if where not in kept:
@@ -137,7 +137,7 @@ def _rule(after: Request, old: tuple[int, ...], new: tuple[int, ...]) -> str:
 
 
 def _by_rule(rule: str, was: tuple[int, ...], between: Sequence[Entry]) -> int:
-    """Return the last entry by which something is left out under a rule; 0 if unknown."""
+    """Return the last entry by which a rule leaves something out; 0 if unknown."""
     for entry in reversed(between):
         match entry.event:
             case UserMessage(replaces=old) | AssistantMessage(replaces=old) if rule == "replaced":
@@ -162,7 +162,7 @@ def is_summary(entry: Entry, lane: LaneId) -> bool:
 def _setting(
     change: FirstChange, after: Request, between: Iterable[Entry], card: AgentCard | None, cards: Cards
 ) -> int:
-    """Return the entry that changed a setting; 0 if the client changed it without one."""
+    """Return the entry that changed a setting; 0 if the client did."""
     key = change.pointer.split("/")[1]
 
     def looked_at(card: AgentCard) -> Any:
@@ -203,7 +203,7 @@ def hiding(between: Sequence[Entry]) -> int:
 
 
 def _positions(request: Request, blocks: Sequence[Block], block: Block | None) -> tuple[int, ...]:
-    """Return the positions of a message's block; of all its parts, if they are not one each."""
+    """Return a message block's positions; all its parts', if they are not one each."""
     if block is None or block.message < 0:
         return ()
     parts = [part for part in request.parts if part.message == block.message]

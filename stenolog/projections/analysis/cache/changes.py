@@ -1,4 +1,4 @@
-"""Changes from one request to another, part by part: what came, what went, what has another form."""
+"""Changes from one request to another, part by part."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Change(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """The tokens that the second request has more."""
+        """The second request's additional tokens."""
         return self.tokens_after - self.tokens_before
 
     @property
@@ -58,12 +58,12 @@ class Change(NamedTuple):
 
 
 def changes(before: Request, after: Request) -> tuple[Change, ...]:
-    """Return what came, went or changed: parts of the prefix first, then the others in the log's order."""
+    """Return what came, went or changed: the prefix's first, then in the log's order."""
     return tuple(_runs(_changes(_Side(before), _Side(after))))
 
 
 def counted(found: Iterable[Change]) -> list[Change]:
-    """Return the changes merged by sign and rule, those of most tokens first."""
+    """Return the changes merged by sign and rule, most tokens first."""
     groups: dict[tuple[Sign, str], list[Change]] = defaultdict(list)
     for change in found:
         groups[change.sign, change.rule or change.was].append(change)
@@ -78,16 +78,16 @@ class _Match(NamedTuple):
 
     @property
     def sort_key(self) -> tuple[bool, int, bool]:
-        """The order of changes: parts of the prefix first, then by position in the log."""
+        """The order of changes: the prefix's first, then by position."""
         part = self.after or self.before
         assert part is not None
         return part.rule not in FRONT, min(part.positions, default=0), self.after is not None
 
 
 def _matches(before: Iterable[RequestPart], after: Iterable[RequestPart]) -> list[_Match]:
-    """Return every part of both, matched by rule and positions, by subject, or by its rule in the prefix.
+    """Return both requests' parts, matched by rule and positions, by subject, or by the prefix's rule.
 
-    What a rule added matches only what the same rule added there.
+    What a rule added matches only what the same rule added.
     """
     found: list[_Match] = []
     left, right = list(before), list(after)
@@ -103,7 +103,7 @@ def _matched(
     key: Callable[[RequestPart], Hashable | None],
     found: list[_Match],
 ) -> tuple[list[RequestPart], list[RequestPart]]:
-    """Match the parts of one key, in order, and return the unmatched ones of both; None is no key."""
+    """Match the parts of one key in order; return both sides' unmatched ones; None is no key."""
     waiting: dict[Hashable, deque[RequestPart]] = defaultdict(deque)
     for part in right:
         waiting[key(part)].append(part)
@@ -131,7 +131,7 @@ def _by_rule(part: RequestPart) -> Hashable | None:
 
 
 class _Side:
-    """One of the two requests: what its parts say, and what it left out."""
+    """One request: its parts' texts, and what it left out."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -144,11 +144,11 @@ class _Side:
         return next((run.rule for run in self.request.omissions if run.first <= where <= run.last), "")
 
     def text(self, part: RequestPart) -> str:
-        """Return the text of a part in the body; "" if it cannot be separated from its message."""
+        """Return a part's text in the body; "" if inseparable from its message."""
         return part_text(self.request, part, self._parts[part.message] == 1)
 
     def form(self, part: RequestPart) -> tuple[object, ...]:
-        """Return the properties that must be equal in both for a part to have the same form."""
+        """Return the properties that must be equal for a part to have the same form."""
         alone = part.message >= 0 and self._parts[part.message] == 1
         written = _written(self.messages[part.message]) if alone else self.text(part)
         return part.rule, part.disposition, part.tokens_out, written

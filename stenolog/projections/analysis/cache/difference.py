@@ -1,7 +1,7 @@
 """Difference between two prompts: what both begin with, as their provider reads them, and what ended it.
 
-A provider keeps the beginning of a prompt, block after block in the order of its API. What follows the first
-different block is read again, and paid in full, though most of it may have been sent before.
+A provider keeps the beginning, block after block. All after the first different block is read again, and paid
+in full.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Shared(NamedTuple):
     sections: tuple[Section, ...]
 
     def has(self, message: int, role: str) -> bool:
-        """Return whether a part is in it, by the index of its message and its role."""
+        """Return whether a part is in it, by its message's index and role."""
         section = "setting" if role == "parameters" else role
         return message < self.messages if message >= 0 else section in self.sections
 
@@ -148,7 +148,7 @@ def diff(
 
 
 def shared_beginning(before: Request, after: Request) -> Shared:
-    """Return what two requests of one API begin with in common."""
+    """Return two requests' common beginning, on one API."""
     then, now = _prompts(before, after)
     return _shared(before, after, then, now, compared(then, now).same)
 
@@ -169,7 +169,7 @@ def _shared(before: Request, after: Request, then: Prompt, now: Prompt, same: in
 
 
 def following(prompt: Prompt, request: Request, before: Prompt | None) -> Prompt:
-    """Return a prompt with the messages that its provider keeps of the one it goes on from."""
+    """Return a prompt with the messages that its provider keeps of the one it continues."""
     if before is None or not request.body.get(FOLLOWED):
         return prompt
     front = [block for block in prompt.blocks if block.section != "messages"]
@@ -305,9 +305,9 @@ def _inner(old: Block, new: Block) -> tuple[str, int, Any, Any]:
 
 
 def first_pointer(one: Any, other: Any, pointer: str = "") -> str:
-    """Return the JSON pointer to the first value that differs, in the order of writing.
+    """Return the JSON pointer to the first different value, in the order of writing.
 
-    The values must differ. If only one has a value, the pointer is that in the one.
+    The values must differ. If only one has it, the pointer is that one's.
     """
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         for (key, left), (other_key, right) in zip(one.items(), other.items(), strict=False):
@@ -326,7 +326,7 @@ def first_pointer(one: Any, other: Any, pointer: str = "") -> str:
 
 
 def _same_bytes(one: Any, other: Any) -> bool:
-    """Return whether both are written in the same bytes; the order of keys counts, of blobs the hash."""
+    """Return whether both are written in the same bytes; keys' order counts, blobs' hash."""
     if one is other or isinstance(one, str) or one != other:
         return one is other or bool(one == other)
     return repr(by_hash(one)) == repr(by_hash(other))

@@ -1,4 +1,4 @@
-"""Prompts as they were sent, and their beginnings that a provider's cache should have."""
+"""Prompts as sent, and their beginnings that a provider's cache should have."""
 
 from __future__ import annotations
 
@@ -38,12 +38,11 @@ class Prompt(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """The tokens of all."""
         return self.ends[-1]
 
     @property
     def marks(self) -> list[int]:
-        """The numbers of blocks up to each cache mark, in order; without marks all of them."""
+        """The numbers of blocks up to each cache mark, in order; without marks all."""
         if not self.is_marked:
             return [len(self.blocks)]
         return [n for n, block in enumerate(self.blocks, 1) if block.keeps]
@@ -59,7 +58,6 @@ class Prompt(NamedTuple):
         return max((block.keeps for block in self.blocks), default=0) if self.is_marked else self.idle
 
     def tokens_in(self, numbers: Iterable[int]) -> int:
-        """Return the tokens of the blocks with these numbers."""
         return sum(self.ends[number + 1] - self.ends[number] for number in numbers)
 
     def with_blocks(self, blocks: Sequence[Block]) -> Prompt:
@@ -68,7 +66,7 @@ class Prompt(NamedTuple):
 
 
 def prompt_of(request: Request, usage: Usage | None = None, time: datetime = datetime.min) -> Prompt:
-    """Return the prompt of a request. Its tokens are those billed, else as a budget counts them."""
+    """Return a request's prompt. Its tokens are those billed, else as a budget counts them."""
     body = request.body
     name = request.api.partition("@")[0]
     rules = rules_by_api(name) if name in FORMATS else UNKNOWN
@@ -85,30 +83,30 @@ def _ends(found: Iterable[Block], tokens: int) -> list[int]:
 
 
 def rules_by_api(name: str) -> CacheRules:
-    """Return the cache's rules of an API."""
+    """Return an API's cache rules."""
     load = FORMATS[name].cache
     return UNKNOWN if load is None else load()
 
 
 def rules_of(model: str) -> CacheRules:
-    """Return the cache's rules of the provider that a model's name is of."""
+    """Return the cache rules of a model's provider."""
     found = map(rules_by_api, FORMATS)
     return next((one for one in found if any(fnmatchcase(model, each) for each in one.models)), UNKNOWN)
 
 
 def minimum_of(model: str) -> int:
-    """Return the least tokens that the provider of a model keeps."""
+    """Return the least tokens that a model's provider keeps."""
     return rules_of(model).minimum(model)
 
 
 def causes_of(verdict: str) -> tuple[str, ...]:
-    """Return the causes of a miss that a provider's word means; none for an unknown one."""
+    """Return the causes of a miss that a provider's word means, if known."""
     found = (rules_by_api(name).verdicts for name in FORMATS) if verdict else ()
     return next((one[verdict] for one in found if verdict in one), ())
 
 
 class PromptCache:
-    """The beginnings that a provider should have of a lane's calls, by what the calls were."""
+    """Beginnings that a provider should have of a lane's calls, by what these were."""
 
     def __init__(self) -> None:
         self._until: dict[str, datetime] = {}

@@ -1,8 +1,7 @@
-"""Misses of the prompt cache in a log that has no requests: by what providers state, and when.
+"""Misses of the prompt cache in a log without requests: by what providers state, and when.
 
-An import has the tokens of each answer, and not what was sent. The causes are those that entries show: a
-pause, another model, a summary, a shorter history. Otherwise the cause lists what the log has, and claims
-nothing.
+An import has each answer's tokens, not what was sent. Causes are those that entries show: a pause, another
+model, a summary, a shorter history. Otherwise the cause only lists what the log has.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ class StatedCall(NamedTuple):
 
 
 def stated_calls(entries: Sequence[Entry]) -> list[CacheCall]:
-    """Return what each call without a receipt read from the cache, in the order of the answers.
+    """Return what each call without a receipt read from the cache, in the answers' order.
 
-    `entries` are those of a log from its first on. Lanes whose provider states no reading are skipped.
+    `entries` begin with the log's first. Lanes whose provider states no reading are skipped.
     """
     lanes: dict[LaneId, list[StatedCall]] = defaultdict(list)
     for entry in entries:
@@ -57,7 +56,7 @@ def stated_calls(entries: Sequence[Entry]) -> list[CacheCall]:
 
 
 def _compared(lane: LaneId, calls: Sequence[StatedCall], entries: Sequence[Entry]) -> Iterator[CacheCall]:
-    """Yield what each call of a lane read, beside the last one of the same model."""
+    """Yield what each call read, beside the last one of the same model."""
     last: dict[str, StatedCall] = {}
     keeps: dict[str, int] = {}
     reads: list[int] = []

@@ -21,7 +21,7 @@ RESULT_BLOCKS = frozenset({"search_result", "tool_reference"})
 
 
 class OwnBlocks(NamedTuple):
-    """The blocks of a message that their provider made for itself, by the part's index.
+    """A message's blocks of its provider's own making, by the part's index.
 
     `calls` are the ids of its own calls in the turn that go back, `open` those of all. `is_family`: a model
     of the current model's family said the message.
@@ -37,9 +37,9 @@ class OwnBlocks(NamedTuple):
 def own_tools(
     run: Sequence[Message], preamble: Preamble, providers: Set[str], *, paused: bool = False
 ) -> list[OwnBlocks]:
-    """Return the provider's own blocks of one turn: calls, each with its one result, and compactions.
+    """Return the provider's own blocks of a turn: calls, each with one result, and compactions.
 
-    In a `paused` turn results of calls are still to come, as for a program that waits for ours.
+    In a `paused` turn calls still await results.
     """
     asked_for: dict[str, tuple[int, int, Body]] = {}
     own_calls = [*OWN_CALLS][: 1 if preamble.version < 6 else None]
@@ -93,7 +93,7 @@ def fields(builder: BodyBuilder, part: TextPart | ToolCall, message: Message, ow
 
 
 def program_of(part: Part) -> tuple[str, str]:
-    """Return the id of the program that made a call, and its container; "" for another part."""
+    """Return the id of the program that made a call, and its container, or ""."""
     form = provider_form(part) if isinstance(part, ToolCall) and part.raw else {}
     caller = form.get("caller")
     return str(caller.get("tool_id", "") if isinstance(caller, dict) else ""), str(form.get("container", ""))
@@ -106,7 +106,7 @@ def _without(block: Body, field: str) -> Body:
 def own_blocks(message: Message, names: Set[str], providers: Set[str]) -> dict[int, Body]:
     """Return the provider's own blocks in a user's message or a result, by the part's index.
 
-    A result refers only to tools that the request declares.
+    A result refers only to declared tools.
     """
     if message.speaker or message.failed:
         return {}

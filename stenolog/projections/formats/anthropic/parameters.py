@@ -1,8 +1,8 @@
 """Parameters, thinking and cache breakpoints of a request to Anthropic.
 
-**Cache.** One breakpoint follows the persona, or the last tool. For the conversation one key of the body asks
-for a breakpoint at its end, and nothing in it is touched. If notes follow it, breakpoints are set before them
-instead, on the last block of the last two turns of the user. With the card's `cache` false there is none.
+**Cache.** One breakpoint follows the persona, or the last tool. For the conversation, a key of the body asks
+for one at its end. If notes follow it, breakpoints are set before them instead, on the last block of the
+user's last two turns. With the card's `cache` false there is none.
 """
 
 # Anthropic caches what stands before a breakpoint, four at most.
@@ -47,7 +47,7 @@ CHOICES = {"auto": "auto", "none": "none", "required": "any", "tool": "tool"}
 
 
 def anthropic_parameters(builder: BodyBuilder, preamble: Preamble) -> Body:
-    """Return the card's parameters, `cache` among them, as this API's model takes them."""
+    """Return the card's parameters, with `cache`, as this API's model takes them."""
     told = parameters(builder, preamble, PARAMETERS, _say)
     said: Body = {"max_tokens": MAX_TOKENS, **told}
     paced = paces_itself(preamble.model)

@@ -29,7 +29,7 @@ PROVIDER = "anthropic"
 def read_message(
     message: Mapping[str, json_fields.Json], model: str, blobs: json_fields.Blobs
 ) -> Iterator[reading.Item]:
-    """Yield what a message says, and the results among a user's blocks, in order."""
+    """Yield what a message says, and a user's results, in order."""
     content = blocks(message.get("content"))
     if message.get("role") == "assistant":
         yield reading.Reply(reading.without_blanks(answer_parts(content, model)))
@@ -45,7 +45,7 @@ def read_message(
 
 
 def answer_parts(content: list[dict[str, Any]], model: str) -> list[AssistantPart]:
-    """Return the blocks of an answer as parts."""
+    """Return an answer's parts."""
     parts: list[AssistantPart] = []
     ids: list[str] = []
     for block in content:
@@ -57,7 +57,7 @@ def answer_parts(content: list[dict[str, Any]], model: str) -> list[AssistantPar
 
 
 def in_container(parts: Iterable[AssistantPart], id: str) -> tuple[AssistantPart, ...]:
-    """Return an answer whose calls by a program have the id of its waiting container."""
+    """Return an answer whose calls by a program name its waiting container."""
     return tuple(
         replace(part, raw=json_fields.compact_json({**json.loads(part.raw), "container": id}))
         if isinstance(part, ToolCall) and part.raw
@@ -75,7 +75,7 @@ def result(block: dict[str, Any], blobs: json_fields.Blobs) -> reading.Result:
 
 
 def blocks(content: json_fields.Json) -> list[dict[str, Any]]:
-    """Return the blocks of a message; a string is one block of text."""
+    """Return a message's blocks; a string is one block of text."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [
@@ -109,9 +109,9 @@ def assistant_part(block: dict[str, Any], model: str, call_id: str) -> Assistant
 
 
 def user_part(block: dict[str, Any], blobs: json_fields.Blobs) -> UserPart:
-    """Return one block of a user message or a tool result; an unknown block becomes its JSON text.
+    """Return a block of a user message or result; an unknown one becomes its JSON text.
 
-    A search's result has its words, and the whole block beside them for its own provider.
+    A search's result has its words, and beside them the whole block for its provider.
     """
     source = json_fields.as_dict(block.get("source"))
     match block.get("type"):
@@ -172,14 +172,14 @@ def call_block(
 def result_block(
     call_id: json_fields.Json, content: json_fields.Json, **about: json_fields.Json
 ) -> dict[str, json_fields.Json]:
-    """Return the result of a call as a block, likewise."""
+    """Return a call's result as a block, likewise."""
     return {"type": "tool_result", "tool_use_id": call_id, "content": content, **about}
 
 
 def usage(counted: json_fields.Json, diagnostics: json_fields.Json = None) -> Usage | None:
     """Return the tokens; Anthropic counts cache reads and writes beside the input, not in it.
 
-    `diagnostics` of the same message have Anthropic's verdict on its cache.
+    `diagnostics` have Anthropic's verdict on its cache.
     """
     if not isinstance(counted, dict):
         return None

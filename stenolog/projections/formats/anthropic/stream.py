@@ -140,7 +140,6 @@ class AnthropicStream(StreamReader):
         return []
 
     def _closed(self, index: int) -> AssistantPart:
-        """Return the part that a block is, once all of it has streamed."""
         block, streamed = self._open.pop(index), self.parts.text(index)
         match block.get("type"):
             case "text" | "thinking" as kind:

@@ -1,8 +1,8 @@
 """The API of Anthropic Messages.
 
 Consecutive messages of one role are one turn. Results come first in the turn after their calls. Thinking goes
-back signed and unmodified, to the model family that made it, and never last. So do pairs of Anthropic's own
-calls and results, citations, and the caller of a call whose program is in the turn.
+back signed and unmodified, to its model family, and never last. So do pairs of Anthropic's own calls and
+results, citations, and the caller of a call whose program is in the turn.
 
 Notes after the conversation are a system turn if the model takes one, else quoted in the user's turn. A
 system note of the log is always quoted.
@@ -116,11 +116,11 @@ class AnthropicWriter(Writer):
 
 
 class OwnTurns:
-    """The provider's own blocks in a stretch of the conversation, by the number of the message.
+    """The provider's own blocks in a stretch of the conversation, by the message's number.
 
-    A program may wait for results of ours, over several turns. It goes back if it has ended, or if only such
-    results follow it in the request; then `container` is the place that it waits in, and `waits_at` the
-    number of the message in which it began.
+    A program may wait for our results over several turns. It goes back if it has ended, or if only such
+    results follow it; then `container` is the place that it waits in, and `waits_at` the number of its first
+    message.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class OwnTurns:
             self._take(turn, paused=False)
 
     def _container_of(self, numbers: list[int]) -> str:
-        """Return the container of an unfinished program that made a call of these messages."""
+        """Return the container of these messages' unfinished program."""
         own = self.blocks[numbers[0]]
         if self.preamble.version < 6 or not (waiting := own.open - own.calls):
             return ""
@@ -172,7 +172,7 @@ class OwnTurns:
 
 
 def _ends(messages: Sequence[Body]) -> Iterator[tuple[int, int]]:
-    """Yield the turns of the user, the last first, and the last block of each, by index."""
+    """Yield the user's turns, the last first, and each one's last block, by index."""
     for index in range(len(messages) - 1, -1, -1):
         if messages[index]["role"] == "user":
             yield index, len(messages[index]["content"]) - 1
@@ -224,7 +224,7 @@ def _noted(message: Message) -> list[str]:
 
 
 def _turn(builder: body_builder.BodyBuilder, role: str) -> list[Body]:
-    """Return the blocks of the current turn; of a new one if the role changes."""
+    """Return the current turn's blocks; a new one's if the role changes."""
     if not builder.messages and role == "assistant":
         # The API wants the user to begin.
         _turn(builder, "user").append({"type": "text", "text": body_builder.OPENING})
@@ -240,7 +240,7 @@ def _turn(builder: body_builder.BodyBuilder, role: str) -> list[Body]:
 def _assistant_turn(
     builder: body_builder.BodyBuilder, run: list[tuple[Message, OwnBlocks]], preamble: Preamble, ids: CallIds
 ) -> None:
-    """Write consecutive messages of the lane as one turn; omit trailing thinking."""
+    """Write the lane's consecutive messages as one turn; omit trailing thinking."""
     if preamble.version > 5:
         run = [each for each in run if not _is_refused(builder, each[0])]
     blocks = [
@@ -262,7 +262,7 @@ def _assistant_turn(
 
 
 def _is_refused(builder: body_builder.BodyBuilder, message: Message) -> bool:
-    """Return whether Anthropic refused an answer, which must be taken out; omit it so."""
+    """Return whether Anthropic refused an answer, which is then omitted."""
     if message.stop != REFUSED or message.calls:
         return False
     for part in message.parts:

@@ -29,7 +29,7 @@ KNOWN = {
 def read_message(
     message: Mapping[str, json_fields.Json], model: str, blobs: json_fields.Blobs
 ) -> Iterator[reading.Item]:
-    """Yield what a message is: words, or the result of a call."""
+    """Yield a message's words, or a call's result."""
     role = json_fields.as_str(message.get("role"))
     known = KNOWN.get(role, ("role", "content"))
     rest = {name: value for name, value in message.items() if name not in known}
@@ -46,7 +46,7 @@ def read_message(
 
 
 def answer_parts(message: Mapping[str, json_fields.Json]) -> Iterator[AssistantPart]:
-    """Yield the parts of an answer beside its calls: thoughts, texts with citations, and the plan."""
+    """Yield an answer's parts beside its calls: thoughts, texts with citations, the plan."""
     content = message.get("content")
     cited = reading.objects_in(message.get("citations"))
     for n, part in enumerate([content] if isinstance(content, str) else json_fields.as_list(content)):
@@ -57,7 +57,7 @@ def answer_parts(message: Mapping[str, json_fields.Json]) -> Iterator[AssistantP
 
 
 def answer_part(part: json_fields.Json, cited: Sequence[json_fields.Json] = ()) -> AssistantPart:
-    """Return a block of an answer's content, with what it cites."""
+    """Return a block of an answer, with what it cites."""
     words = part if isinstance(part, str) else json_fields.as_dict(part).get("text")
     if isinstance(words, str):
         return text_part(words, cited)
@@ -74,7 +74,7 @@ def text_part(words: str, cited: Sequence[json_fields.Json]) -> TextPart:
 
 
 def calls_in(message: Mapping[str, json_fields.Json]) -> Iterator[ToolCall]:
-    """Yield the calls of an answer."""
+    """Yield an answer's calls."""
     ids: list[str] = []
     for call in map(json_fields.as_dict, json_fields.as_list(message.get("tool_calls"))):
         function = json_fields.as_dict(call.get("function"))
@@ -87,7 +87,7 @@ def calls_in(message: Mapping[str, json_fields.Json]) -> Iterator[ToolCall]:
 
 
 def usage(given: json_fields.Json) -> Usage | None:
-    """Return the tokens used, which may be more than the billed ones; None if none are reported."""
+    """Return the tokens used, which may be more than the billed ones, or None."""
     counted: dict[str, Any] = json_fields.as_dict(given)
     tokens = json_fields.as_dict(counted.get("tokens")) or json_fields.as_dict(counted.get("billed_units"))
     if not tokens:

@@ -36,10 +36,7 @@ Named: TypeAlias = tuple[str, str, str]
 
 
 class Turns(NamedTuple):
-    """The state of a conversation: the current turn's role, calls and responses.
-
-    `asked` are the calls of the turn before it.
-    """
+    """The current turn's role, calls and responses; `asked` are the previous turn's calls."""
 
     role: str = ""
     calls: tuple[Named, ...] = ()
@@ -47,7 +44,6 @@ class Turns(NamedTuple):
     asked: tuple[Named, ...] = ()
 
     def after(self, at: str, content: checks.Body) -> Turns:
-        """Return the state after one more content."""
         role, calls = str(content.get("role")), _named_parts(at, content, "functionCall")
         responses = _named_parts(at, content, "functionResponse")
         if role != self.role:
@@ -72,7 +68,7 @@ def _named_parts(at: str, content: checks.Body, kind: str) -> tuple[Named, ...]:
 
 
 def _parts(at: str, content: checks.Body, kind: str = "") -> Iterator[tuple[str, checks.Body]]:
-    """Yield the parts of a content, or those of a kind, each with its JSON pointer."""
+    """Yield a content's parts, or those of a kind, with JSON pointers."""
     found = enumerate(content.get("parts") or [])
     return ((f"{at}/parts/{k}", part) for k, part in found if not kind or kind in part)
 

@@ -31,7 +31,7 @@ IdOf: TypeAlias = Callable[[int, str], str]
 def read_content(
     message: Mapping[str, json_fields.Json], model: str, blobs: json_fields.Blobs
 ) -> Iterator[reading.Item]:
-    """Yield what a content says, and the results among a user's parts, in order."""
+    """Yield what a content says, and a user's results, in order."""
     parts = parts_in(message.get("parts"))
     if message.get("role") == "model":
         yield reading.Reply(reading.without_blanks(answer_parts(parts, PROVIDER, model)))
@@ -52,14 +52,14 @@ def parts_in(content: json_fields.Json) -> list[JsonObject]:
 
 
 def text_in(content: json_fields.Json) -> str:
-    """Return the words of a content that are no thoughts."""
+    """Return a content's words without thoughts."""
     return "".join(
         json_fields.as_str(part.get("text")) for part in parts_in(content) if not part.get("thought")
     )
 
 
 def user_part(part: JsonObject, provider: str, blobs: json_fields.Blobs) -> UserPart:
-    """Return a part of what a user said, or of a tool's output."""
+    """Return a part of a user's words or a tool's output."""
     match part:
         case {"text": str(text)}:
             return TextPart(text=text)
@@ -80,9 +80,9 @@ def user_part(part: JsonObject, provider: str, blobs: json_fields.Blobs) -> User
 def answer_parts(
     content: json_fields.Json, provider: str, model: str, id_of: IdOf | None = None
 ) -> list[AssistantPart]:
-    """Return the parts of an answer; `id_of` names a call without an id, by its place and its tool.
+    """Return an answer's parts; `id_of` names a call without an id, by place and tool.
 
-    A signature is put on the thought before its part, where requests look for it.
+    A signature goes on the thought before its part, where requests look for it.
     """
     made: list[AssistantPart] = []
     ids: list[str] = []
@@ -125,7 +125,7 @@ def _answer_part(part: JsonObject, provider: str, model: str, signature: str) ->
 
 
 def responses(content: json_fields.Json, provider: str, blobs: json_fields.Blobs) -> Iterator[reading.Result]:
-    """Yield the results of calls in a content."""
+    """Yield a content's results."""
     for part in parts_in(content):
         if not isinstance(part.get("functionResponse"), dict):
             continue
@@ -157,9 +157,9 @@ def usage(
 
 
 def usage_by_total(metadata: Mapping[str, json_fields.Json]) -> Usage | None:
-    """Return the tokens of `usageMetadata`; what the total has beyond the prompt is the output.
+    """Return `usageMetadata`'s tokens; what the total has beyond the prompt is output.
 
-    Some clients' providers leave thoughts out of the candidates' tokens, others do not.
+    Only some clients' providers count thoughts among the candidates' tokens.
     """
     given, candidates = metadata.get("promptTokenCount"), metadata.get("candidatesTokenCount")
     beyond = json_fields.as_int(metadata.get("totalTokenCount")) - json_fields.as_int(given)

@@ -1,8 +1,7 @@
 """Answers of Gemini's API: chunks of a stream, or a response, which is one chunk.
 
-Each chunk has some parts: a text that goes on, or a whole call. A signature becomes a `ReasoningPart`
-directly before its part, with the thought that led to it if there was one. A text goes on with the next,
-unless that is signed itself.
+A chunk has parts: a text that goes on, or a whole call. A signature becomes a `ReasoningPart` directly before
+its part, with the thought that led to it, if any. A signed text begins a new one.
 """
 
 from __future__ import annotations
@@ -108,7 +107,7 @@ class GeminiStream(StreamReader):
         return self.parts.add(key if last == kind else self._next(kind), kind, said) if said else []
 
     def _sign(self, signature: str) -> list[ResponseDelta]:
-        """Put a signature before the next part, on the last thought if there is one."""
+        """Put a signature before the next part, on the last thought if any."""
         if not signature:
             return []
         last, key = self._growing

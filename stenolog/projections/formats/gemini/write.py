@@ -1,14 +1,14 @@
-"""The API of Gemini's generateContent, in the words of its REST API, with the signatures of answers.
+"""The API of Gemini's generateContent, in its REST API's words, with the signatures of answers.
 
-The model's name is in the URL, so `model` is kept beside the body and taken out when it is sent. Results are
-in a content of their own, and what else the user says in the next one.
+The model's name is in the URL: `model` beside the body is taken out when sent. Results are in a content of
+their own, and the user's other words in the next one.
 
 A signature belongs to its part. In the log that is a `ReasoningPart` with the signature, directly before that
-text or call; the last of an answer, with nothing after it, signs the empty text that ends a stream. It goes
-back to the family of models that made it; the text of the thought does not.
+text or call; an answer's last, with nothing after it, signs the empty text that ends a stream. It goes back
+to its model family; the thought's text does not.
 
-From Gemini 3 on, the first call of each step must be signed. One that Gemini did not sign, from before a
-switch of provider or an import, has the value that its documentation names for this.
+From Gemini 3 on, the first call of each step must be signed. One that Gemini did not sign, from another
+provider or an import, has the value that its documentation names for this.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _say(name: str, value: Any, preamble: Preamble) -> Body | None:
 
 
 def _content(builder: body_builder.BodyBuilder, role: str, *, of_results: bool = False) -> list[Body]:
-    """Return the parts of the current content: a new one if the role changes, or results end or begin."""
+    """Return the current content's parts: a new one's if the role changes, or results end or begin."""
     if not builder.messages and role == "model":
         # The API wants the user to begin.
         _content(builder, "user").append({"text": body_builder.OPENING})
@@ -228,14 +228,14 @@ RAW = frozenset({*ANSWERED_BY, *ANSWERED_BY.values(), "inlineData", "fileData"})
 
 
 class Calls:
-    """The calls made so far in one request, each with its id and name."""
+    """The calls made so far in a request, with ids and names."""
 
     def __init__(self, ids: CallIds) -> None:
         self._ids = ids
         self._names: dict[CallKey, str] = {}
 
     def give(self, key: CallKey, call: ToolCall) -> tuple[Body, str]:
-        """Return the shape of a call, and the rule that mended it, if any."""
+        """Return a call's shape, and the rule that mended it, if any."""
         id, new_id = self._ids.give(key, call)
         name = self._names[key] = function_name(called(call))
         given, wrapped = arguments_object(call.arguments)
@@ -243,23 +243,22 @@ class Calls:
         return {"functionCall": {"id": id, "name": name, "args": given}}, rule
 
     def of(self, key: CallKey) -> Body:
-        """Return the id and the name that a result answers to."""
+        """Return the id and name that a result answers."""
         return {"id": self._ids.of(key), "name": self._names[key]}
 
     @property
     def count(self) -> int:
-        """The number of calls made so far."""
         return self._ids.count
 
     def back(self, count: int) -> None:
-        """Take back those that were made since; their names do no harm."""
+        """Take back later ones; their names do no harm."""
         self._ids.back(count)
 
 
 def answer_parts(
     builder: body_builder.BodyBuilder, message: Message, preamble: Preamble, calls: Calls
 ) -> Iterator[tuple[Body, str]]:
-    """Yield the parts of an answer, each with its original signature and the rule that repaired it."""
+    """Yield an answer's parts, each with its original signature and the rule that repaired it."""
     keys = iter(message.calls)
     raw = _raw_parts(message, preamble)
     held: ReasoningPart | None = None
@@ -313,7 +312,7 @@ def _let_go(builder: body_builder.BodyBuilder, message: Message, thought: Reason
 
 
 def _raw_parts(message: Message, preamble: Preamble) -> dict[int, Body]:
-    """Return the opaque parts of an answer to send back, by index; a call and its answer only together."""
+    """Return an answer's opaque parts to send back, by index; a call only with its answer."""
     found: dict[int, tuple[str, Body]] = {}
     for i, part in enumerate(message.parts):
         if isinstance(part, ProviderPart) and goes_back(part, message, preamble, GOOGLE):
@@ -331,7 +330,7 @@ def _raw_parts(message: Message, preamble: Preamble) -> dict[int, Body]:
 
 
 def function_name(raw: str) -> str:
-    """Return the name as every provider takes it, and for Gemini with a letter or an underscore first."""
+    """Return the name as every provider takes it; Gemini's first character is a letter or _."""
     name = tool_name(raw)
     if name[0].isalpha() or name[0] == "_":
         return name

@@ -37,7 +37,7 @@ def blocks(body: Json, messages_key: str) -> Iterator[Block]:
 
 
 def of_messages(body: Json, messages_key: str) -> Iterator[Block]:
-    """Yield the system messages at the beginning, the tools, and the other messages."""
+    """Yield the first system messages, the tools, then other messages."""
     given = body.get(messages_key)
     # A text alone is one message.
     messages = given if isinstance(given, list) else [] if given is None else [given]
@@ -53,7 +53,7 @@ def of_messages(body: Json, messages_key: str) -> Iterator[Block]:
 
 
 def _message(section: Section, pointer: str, message: Any, n: int) -> Iterator[Block]:
-    """Yield the blocks of a message: its thinking, and the rest without ids, which no model reads."""
+    """Yield a message's blocks: its thinking, and the rest without ids, which no model reads."""
     if not isinstance(message, Mapping):
         yield block(section, pointer, message)._replace(message=n)
         return
@@ -68,7 +68,7 @@ def _message(section: Section, pointer: str, message: Any, n: int) -> Iterator[B
 
 
 def lifetime(body: Json) -> int:
-    """Return the seconds for which a beginning is kept, as a body asks for."""
+    """Return the seconds for which a body asks to keep a beginning."""
     options = body.get("prompt_cache_options")
     if isinstance(options, Mapping) and (seconds := LIFETIMES.get(options.get("ttl"))):
         return seconds

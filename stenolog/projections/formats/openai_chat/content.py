@@ -79,7 +79,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def result_message(result: ToolResult, blobs: Mapping[str, bytes]) -> dict[str, Any]:
-    """Return the result of a call as a message."""
+    """Return a result as a message."""
     named = {"name": result.name} if result.name else {}
     said = openai_content(result.parts, blobs)
     return {"role": "tool", "tool_call_id": result.call_id, **named, "content": "" if said is None else said}

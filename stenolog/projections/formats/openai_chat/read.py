@@ -45,7 +45,7 @@ THOUGHTS = ("reasoning_content", "reasoning")
 def read_message(
     message: Mapping[str, json_fields.Json], model: str, blobs: json_fields.Blobs
 ) -> Iterator[reading.Item]:
-    """Yield what a message is: words, or the result of a call."""
+    """Yield a message's words, or a call's result."""
     role, rest = json_fields.as_str(message.get("role")), other_fields(message)
     if role == "assistant":
         yield reading.Reply(reading.without_blanks([*answer_parts(message), *calls_in(message)]), rest=rest)
@@ -66,12 +66,12 @@ def is_message(value: json_fields.Json) -> bool:
 
 
 def first_choice(answer: Mapping[str, json_fields.Json]) -> dict[str, Any]:
-    """Return the first choice of an answer; further ones are not asked for."""
+    """Return an answer's first choice; further ones are not asked for."""
     return json_fields.as_dict(next(iter(json_fields.as_list(answer.get("choices"))), None))
 
 
 def other_fields(message: Mapping[str, json_fields.Json]) -> dict[str, json_fields.Json]:
-    """Return the fields of a message that have no place in an event."""
+    """Return a message's fields without a place in an event."""
     known = KNOWN.get(json_fields.as_str(message.get("role")), KNOWN["user"])
     if not json_fields.as_str(message.get("reasoning_content")) and json_fields.as_str(
         message.get("reasoning")
@@ -81,7 +81,7 @@ def other_fields(message: Mapping[str, json_fields.Json]) -> dict[str, json_fiel
 
 
 def answer_parts(message: Mapping[str, json_fields.Json]) -> Iterator[AssistantPart]:
-    """Yield the parts of an answer beside its calls: reasoning, texts, refusals."""
+    """Yield an answer's parts beside its calls: reasoning, texts, refusals."""
     if thought := next(filter(None, (json_fields.as_str(message.get(name)) for name in THOUGHTS)), ""):
         yield ReasoningPart(text=thought, provider=PROVIDER)
     content = message.get("content")
@@ -108,7 +108,7 @@ def _answer_part(part: dict[str, Any], raw: json_fields.Json) -> Iterator[Assist
 
 
 def calls_in(message: Mapping[str, json_fields.Json], record: str = "") -> Iterator[ToolCall]:
-    """Yield the calls of an answer; one without an id gets the id of its `record`, if given."""
+    """Yield an answer's calls; one without an id gets its `record`'s, if given."""
     ids: list[str] = []
     calls = [*json_fields.as_list(message.get("tool_calls"))]
     for nth, call in enumerate(calls):

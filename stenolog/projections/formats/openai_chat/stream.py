@@ -17,7 +17,7 @@ from .read import PROVIDER, answer_parts, calls_in, first_choice
 
 
 def usage(given: Json) -> Usage | None:
-    """Return the tokens used, by this API's names or those of Responses; None if none are reported."""
+    """Return the tokens used, by this API's names or those of Responses, or None."""
     if not as_dict(given):
         return None
     of_responses = "input_tokens" in given and "prompt_tokens" not in given
@@ -125,7 +125,7 @@ class OpenAIChatStream(StreamReader):
         return self._known.get(id) if id else self._calls[-1] if self._calls else None
 
     def _is_another(self, call: _Call, id: str, name: str, more: str) -> bool:
-        """Return whether a piece begins another call, though an earlier one has its index or id."""
+        """Return whether a piece begins another call despite an earlier one's index or id."""
         # Later pieces have no name as a rule; another name is another call.
         if not name or (call.name and name != call.name):
             return bool(name)

@@ -1,9 +1,9 @@
 """The API of OpenAI Chat Completions, and of the many servers that speak it.
 
-OpenAI's own models take no reasoning back. Some servers refuse an answer without its `reasoning_content`:
-those of DeepSeek, Kimi and MiMo, known by the model's name. Others get it if the card's parameter
-`reasoning_content` is true, and none if it is false. An answer of another model, or one without a thought,
-has a blank in its place: a thought goes back only to its own family of models.
+OpenAI's own models take no reasoning back. Servers of DeepSeek, Kimi and MiMo, known by the model's name,
+refuse an answer without its `reasoning_content`. Others get it if the card's parameter `reasoning_content` is
+true, and none if false. A thought goes back only to its own model family; an answer without such a thought
+has a blank there.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ TOOLS = 128
 
 
 def too_many_tools(body: Body) -> Iterator[tuple[str, str]]:
-    """Yield the pointer of the tools, and how many they are, if they are too many."""
+    """Yield the tools' pointer and number if they are too many."""
     if len(body.get("tools") or ()) > TOOLS:
         yield "/tools", f"{len(body['tools'])} tools, at most {TOOLS}"
 
@@ -185,7 +185,7 @@ def _say(name: str, value: Any, model: str) -> Body | None:
 
 
 def described(output: Output) -> Body:
-    """Return the schema of an answer, as both of OpenAI's APIs have it."""
+    """Return an answer's schema, as both of OpenAI's APIs have it."""
     strict = {} if output.strict is None else {"strict": output.strict}
     return {"name": output.name, "schema": output.schema, **strict}
 

@@ -1,6 +1,6 @@
 """Items of the Responses API as programs keep them, with those of tools that OpenAI's own clients run.
 
-What an event is as items by itself is fixed: stored sessions have a difference to it.
+An event's own items are fixed: stored sessions have a difference to them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ NOTES = ("metadata", "internal_chat_message_metadata_passthrough")
 
 
 def has_program(kind: str, id: object, ids: CallIds) -> bool:
-    """Return whether the request has the program of an item; a program's id is kept for its calls and end."""
+    """Return whether the request has an item's program, whose id is kept for its calls and end."""
     return ids.keep(id) if kind == "program" else ids.has(id)
 
 
@@ -71,7 +71,7 @@ GIVEN = ("action", "actions", "operation", "code")
 
 
 def read_as_kept(item: Item, blobs: Blobs) -> Spoken | Reply | Result:
-    """Return what an item is; calls of tools that OpenAI's clients run are calls, too."""
+    """Return what an item is; calls of tools that OpenAI's clients run are calls too."""
     if (call := _answered(item)) is not None:
         output = item.get("output")
         given = [output] if isinstance(output, dict) else output
@@ -99,7 +99,7 @@ def _hosted_call(item: Item, kind: str) -> ToolCall:
 def plain_items(
     event: UserMessage | AssistantMessage | ToolResult | LlmError, blobs: Mapping[str, bytes]
 ) -> list[dict[str, Any]]:
-    """Return the items that an event is by itself."""
+    """Return an event's own items."""
     match event:
         case UserMessage(parts=parts):
             role = "developer" if event.author_kind == "system" else "user"
@@ -142,7 +142,7 @@ def _shown_part(part: UserPart, blobs: Mapping[str, bytes]) -> dict[str, Any]:
 
 
 def _answers(parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
-    """Yield the items that a model's parts are: texts that follow each other are one message."""
+    """Yield the items of a model's parts: successive texts are one message."""
     for is_text, run in groupby(parts, key=lambda part: isinstance(part, TextPart | RefusalPart)):
         if is_text:
             yield {"type": "message", "role": "assistant", "content": [*map(_shown_words, run)]}

@@ -28,7 +28,7 @@ OUTPUTS = ("function_call_output", "custom_tool_call_output", "tool_search_outpu
 def read_item(
     item: Mapping[str, json_fields.Json], model: str, blobs: json_fields.Blobs
 ) -> Iterator[reading.Item]:
-    """Yield what an item is: words, or the result of a call."""
+    """Yield an item's words, or a call's result."""
     kind, role = json_fields.as_str(item.get("type")) or "message", json_fields.as_str(item.get("role"))
     if kind in OUTPUTS:
         yield reading.Result(json_fields.as_str(item.get("call_id")), output_parts(dict(item), blobs))
@@ -42,7 +42,7 @@ def read_item(
 
 
 def assistant_parts(item: dict[str, Any], model: str, call_id: str) -> list[AssistantPart]:
-    """Return the parts of one item of an answer; `call_id` replaces a missing call id."""
+    """Return an answer item's parts; `call_id` replaces a missing one."""
     match item.get("type"):
         case "message":
             phase = json_fields.as_str(item.get("phase"))
@@ -62,7 +62,7 @@ def assistant_parts(item: dict[str, Any], model: str, call_id: str) -> list[Assi
 
 
 def content(value: json_fields.Json) -> list[dict[str, Any]]:
-    """Return the parts of a message; a string is one part of text."""
+    """Return a message's parts; a string is one part of text."""
     if isinstance(value, str):
         return [{"type": "input_text", "text": value}]
     return [
@@ -72,7 +72,7 @@ def content(value: json_fields.Json) -> list[dict[str, Any]]:
 
 
 def user_part(part: dict[str, Any], blobs: json_fields.Blobs) -> UserPart:
-    """Return one part of a message or an output; a part of an unknown type is kept as its JSON."""
+    """Return a part of a message or output; an unknown one is kept as JSON."""
     match part.get("type"):
         case "input_image" | "computer_screenshot" if url := json_fields.as_str(part.get("image_url")):
             return json_fields.linked_picture(url, blobs)
@@ -95,7 +95,7 @@ def user_part(part: dict[str, Any], blobs: json_fields.Blobs) -> UserPart:
 
 
 def output_parts(item: dict[str, Any], blobs: json_fields.Blobs) -> tuple[UserPart, ...]:
-    """Return the parts of a tool's output."""
+    """Return a tool output's parts."""
     output = item.get("output", item.get("tools"))
     if isinstance(output, list) and item.get("type") != "tool_search_output":
         return tuple(user_part(part, blobs) for part in content(output))

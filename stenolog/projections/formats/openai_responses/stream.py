@@ -31,8 +31,8 @@ BREAK = "\n\n"
 class OpenAIResponsesStream(StreamReader):
     """Reader of one answer.
 
-    A part's key is the index of its item in the output, and its index in a message. The finished item
-    replaces what has streamed.
+    A part's key is its item's index in the output, and its index in a message. The finished item replaces
+    what streamed.
     """
 
     provider = PROVIDER
@@ -112,7 +112,7 @@ class OpenAIResponsesStream(StreamReader):
 
 
 def _with_verdict(counted: Usage | None, diagnostics: dict[str, Any]) -> Usage | None:
-    """Return the tokens with OpenAI's verdict on its cache: the reason of a miss, or what it says instead."""
+    """Return the tokens with OpenAI's verdict on its cache: a miss's reason, or other words."""
     if counted is None or not diagnostics:
         return counted
     verdict = as_str(diagnostics.get("reason")) or as_str(diagnostics.get("type"))

@@ -1,8 +1,8 @@
 """The API of OpenAI Responses, with nothing stored at OpenAI.
 
 The conversation is a list of items: messages, calls, outputs, reasoning. Reasoning goes back encrypted, to
-its model family, and never last. So do the `phase` of a message, the `namespace` of a call, and the forms of
-calls of custom tools and of a tool search: another family gets plain messages and calls.
+its model family, and never last. So do a message's `phase`, a call's `namespace`, and the forms of custom
+tools' calls and tool searches: another family gets plain messages and calls.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ PHASES = frozenset({"commentary", "final_answer"})
 
 
 class Written(NamedTuple):
-    """An item, the parts of the message that it says, and the rule that mended it, if any.
+    """An item, the parts that it says, and the rule that mended it, if any.
 
-    `is_whole`: what else OpenAI said of the parts is in it, too.
+    `is_whole`: it has all else that OpenAI said of the parts.
     """
 
     item: Body
@@ -163,7 +163,7 @@ def _read(item: Body) -> object:
 def _answers(
     builder: body_builder.BodyBuilder, run: Iterator[Message], preamble: Preamble, ids: identifiers.CallIds
 ) -> None:
-    """Write consecutive messages of the lane; omit trailing reasoning."""
+    """Write the lane's consecutive messages; omit trailing reasoning."""
     said = [
         (message, made) for message in run for made in _calls_last([*_items(builder, message, preamble, ids)])
     ]
@@ -223,7 +223,7 @@ def _items(
 
 
 def _message_of(part: Part) -> tuple[bool, str]:
-    """Return whether a part is in a message, and the phase of that message."""
+    """Return whether a part is in a message, and that one's phase."""
     phase = part.phase if isinstance(part, TextPart) and part.phase in PHASES else ""
     return isinstance(part, TextPart | RefusalPart), phase
 
@@ -237,7 +237,7 @@ def _spoken(part: Part) -> Body:
 
 
 def _own_form(call: ToolCall, id: str, rule: str) -> Written | None:
-    """Return the call as OpenAI wrote it, if it is no plain function's and can be written so."""
+    """Return a call as OpenAI wrote it, if no plain function's and possible here."""
     item: Body = {"call_id": id}
     if call.form == "custom" and identifiers.fits_tool_name(call.name):
         item = {"type": "custom_tool_call", **item, "name": call.name, "input": call.arguments}
@@ -324,7 +324,7 @@ def _write_input(builder: body_builder.BodyBuilder, message: Message, ids: ident
 
 
 def _found(content: str | list[Body]) -> list[Any] | None:
-    """Return the tools that a search found; None for another result."""
+    """Return a search's found tools, or None."""
     given, broken = (
         identifiers.arguments_object(f'{{"tools":{content}}}') if isinstance(content, str) else ({}, True)
     )
@@ -335,7 +335,7 @@ def _found(content: str | list[Body]) -> list[Any] | None:
 def _compacted(
     builder: body_builder.BodyBuilder, message: Message, preamble: Preamble, ids: identifiers.CallIds
 ) -> Message:
-    """Write the items that OpenAI made of a summary's messages; return the rest of the message."""
+    """Write OpenAI's items for a summary's messages; return the rest."""
     said: list[Part] = []
     compacted = False
     for part in message.parts:
@@ -356,7 +356,7 @@ def _message(role: str, content: str | list[Body]) -> Body:
 
 
 def _flat(shown: list[Body]) -> str | list[Body]:
-    """Return only texts as one plain string; beside files, a list of those that are not blank."""
+    """Return only texts as one string; beside files, a list of those that are not blank."""
     if all(part["type"] == "text" for part in shown):
         return "\n".join(part["text"] for part in shown)
     said = [part for part in shown if part.get("text", "-").strip()]

@@ -1,7 +1,7 @@
 """Plain text, for agents that take a prompt: `User: …`, `Assistant (Name): …`, `Tool (name): …`.
 
-The law: only stenolog begins a line with such a marker. A forged one is written with a backslash before it.
-In what a tool or another agent says, no delimiter of a quotation can begin or end.
+Only stenolog begins a line with such a marker. A forged one gets a backslash before it. No delimiter of a
+quotation can begin or end in a tool's or another agent's words.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Frozen prefix of a request: the messages that no later entry can change.
 
-The window keeps its frozen messages, in units, and rebuilds only the tail. An entry that changes more makes
-it rebuild everything.
+Only the tail is rebuilt. An entry that changes more makes the window rebuild everything.
 """
 
 # A request differs from the one before it by a few entries at its end.
@@ -80,7 +79,7 @@ class FrozenPrefix:
     def add(
         self, units: Iterable[Unit], rows: Sequence[WindowRow], left_out: dict[int, str], last: int
     ) -> None:
-        """Take further units in, of these rows, up to position `last`."""
+        """Add units of these rows, up to position `last`."""
         for unit in units:
             if unit:
                 self.units.append(unit)
@@ -109,7 +108,7 @@ class FrozenAndTail(NamedTuple):
 
 
 def changes_context(event: Event) -> bool:
-    """Return whether an entry may take others out of context, or bring them back."""
+    """Return whether an entry may take others out of context, or put them back."""
     match event:
         case ModeSwitch(hides=hides, context_from=context_from):
             return hides is not UNCHANGED or context_from is not UNCHANGED
@@ -120,7 +119,7 @@ def changes_context(event: Event) -> bool:
 
 
 def is_plain(entry: Entry, lane: LaneId) -> bool:
-    """Return whether the lane is shown the entry at its position, unless another entry hides it."""
+    """Return whether the lane is shown the entry at its position, unless another hides it."""
     event = entry.event
     if isinstance(event, LlmError) or changes_context(event):
         return False
@@ -128,7 +127,7 @@ def is_plain(entry: Entry, lane: LaneId) -> bool:
 
 
 def stands_earlier(entry: Entry, lane: LaneId) -> bool:
-    """Return whether an answer of the lane is shown before entries that it was not built on."""
+    """Return whether an answer of the lane is shown before entries that it did not see."""
     receipt = getattr(entry.event, "receipt", None)
     # An own answer stands behind the position that it was built on, which may be earlier than its position.
     return receipt is not None and receipt.view < entry.position - 1 and lane.owns(entry.event)
@@ -137,8 +136,7 @@ def stands_earlier(entry: Entry, lane: LaneId) -> bool:
 def thaws(frozen: FrozenPrefix, entry: Entry, pair: Pair | None, *, shown: bool) -> bool:
     """Return whether an entry changes the frozen prefix.
 
-    It does if it may change the context, if its place is inside the prefix, or if it is the hidden result of
-    a call there.
+    It may change the context, its place may be in the prefix, or it is the hidden result of a call there.
     """
     event = entry.event
     # What is not shown to the lane, such as another's summary, changes nothing else for it.
@@ -185,7 +183,7 @@ def _is_own_error(row: WindowRow) -> bool:
 
 
 def _said_at(one: ToolGroup | Message) -> tuple[int, ...]:
-    """Return the positions of a group or message; an empty answer has some too."""
+    """Return the positions of a group or message, of an empty answer too."""
     return one.said.positions if isinstance(one, ToolGroup) else one.positions
 
 
@@ -204,7 +202,7 @@ def _goes_on(made: Sequence[ToolGroup | Message], number: int) -> bool:
 
 
 def _ends(made: Sequence[ToolGroup | Message]) -> Iterator[int]:
-    """Yield possible ends of the frozen prefix, the furthest first: before or after the last answer.
+    """Yield possible ends of the frozen prefix, the furthest first: around the last answer.
 
     If that is long ago, some units before the end.
     """
@@ -230,7 +228,7 @@ def _behind_changes(tail: TailContents) -> Iterator[int]:
 
 
 def _not_between_own(made: Sequence[ToolGroup | Message], number: int) -> int:
-    """Return the number, or the start of the run of own words that it is in."""
+    """Return the number, or the start of the run of own words around it."""
     # APIs write neighbouring messages of the lane as one turn, which must not be frozen in half.
     while number and _ends_with_own(made[number - 1]):
         number -= 1

@@ -1,4 +1,4 @@
-"""Requests of one lane, at one position after another: each entry is taken in once."""
+"""Requests of one lane, at one position after another."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class RequestSeries:
-    """The requests of a window, one after another, on each API. `explained` as in `RequestSession`."""
+    """A window's requests, one after another, on each API. `explained` as in `RequestSession`."""
 
     def __init__(
         self, window: Window, blobs: Mapping[str, bytes] = EMPTY_BLOBS, *, explained: bool = False
@@ -38,7 +38,7 @@ class RequestSeries:
         self.sessions: dict[str | Format, RequestSession] = {}
 
     def resume(self, api: str | Format, stored: ResumableSession) -> None:
-        """Go on from what another process has written; the window goes on from the same snapshot."""
+        """Continue as `RequestSession.resume`."""
         self.sessions[api] = RequestSession(self.window, api, self.blobs)
         self.sessions[api].resume(stored)
 
@@ -75,7 +75,6 @@ class LaneSeries(RequestSeries):
         self._given, self._read, self._counters, self._settings = given, read, counters, NOTHING
 
     def take(self, entry: Entry) -> None:
-        """Take the next entry in."""
         agent, before = self.window.lane.agent, self._settings
         self._settings = now = configure(before, entry)
         if self._given is None and before.card_of(agent).policy != now.card_of(agent).policy:
@@ -105,8 +104,7 @@ def series(
 ) -> Iterator[RequestSeries]:
     """Yield the lane's series after each entry: always the same one.
 
-    An unusable policy yields nothing until a later one mends it; else it raises `InvalidPolicyError` at the
-    end.
+    An unusable policy yields nothing until a later one; at the end it raises `InvalidPolicyError`.
     """
 
     def read(position: int) -> Sequence[Entry]:
@@ -131,7 +129,7 @@ def at_views(
     *,
     explained: bool = False,
 ) -> Iterator[tuple[T, RequestSeries]]:
-    """Yield each call that waits by the position of its request, with the lane's series there.
+    """Yield each waiting call by its request's position, with the lane's series there.
 
     It is removed from `waiting`; calls from before the lane took part stay. Raises as `series`.
     """
@@ -156,9 +154,9 @@ def build(
 ) -> Request:
     """Build the request that the lane (agent, task) would send after these entries, on an API.
 
-    Equal to `builder.build_reference`, which defines it, in time proportional to the log. `policy` None is
-    the one on the agent's card; a new agent has an empty card. Raises `AgentNotFoundError` for a likely
-    misspelling, `UnsupportedVersionError` for an entry of a later release, `InvalidPolicyError`.
+    `builder.build_reference` defines it; this takes time proportional to the log. `policy` None is the one on
+    the agent's card; a new agent has an empty card. Raises `AgentNotFoundError` for a likely misspelling,
+    `UnsupportedVersionError` for an entry of a later release, `InvalidPolicyError`.
     """
     log = list(entries)
     now = settings(log) if policy is None else NOTHING
@@ -204,7 +202,7 @@ def window(
     counter: Counter = ESTIMATE,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
 ) -> Window:
-    """Return the window of a lane after all the entries of a log."""
+    """Return a lane's window after all entries."""
     made = Window(lane, policy, counter, blobs=blobs)
     for entry in entries:
         made.take(entry)
@@ -214,5 +212,5 @@ def window(
 def from_window(
     window: Window, api: str | Format, blobs: Mapping[str, bytes] = EMPTY_BLOBS, *, explained: bool = False
 ) -> Request:
-    """Return the request of a window. `explained`: make its parts at once."""
+    """Return a window's request. `explained`: make its parts at once."""
     return RequestSession(window, api, blobs, explained=explained).request()

@@ -37,7 +37,7 @@ from .window import PartialWindowError, Window
 
 
 class Inputs(NamedTuple):
-    """All that a request is made of: the conversation, what surrounds it, and what had been delivered."""
+    """All that a request is made of: the conversation, what surrounds it, what was delivered before."""
 
     told: FrozenAndTail
     first: tuple[Message, ...]
@@ -55,7 +55,7 @@ class Inputs(NamedTuple):
 
 @dataclass(slots=True)
 class ExplainedLater:
-    """An explanation that is made when asked for: all is written again, and each part explained."""
+    """An explanation made when asked for: all is written again."""
 
     inputs: Inputs
     api: Format
@@ -82,11 +82,11 @@ class ExplainedLater:
 
 
 class RequestSession:
-    """The requests of a window on an API. Ask after each entry that the window takes, or after many.
+    """The requests of a window on an API. Ask after each entry, or after many.
 
-    `shared`: the number of first messages that are the same objects as in the body before; nothing may change
-    them. `explained`: each part is explained as it is written, for callers that ask for every explanation;
-    else the explanation writes all again.
+    `shared`: the number of first messages that are the same objects as in the previous body; nothing may
+    change them. `explained`: parts are explained as they are written, for callers that ask for every
+    explanation.
     """
 
     def __init__(
@@ -109,18 +109,18 @@ class RequestSession:
         self._earlier: EarlierMessages | None = None
 
     def resume(self, stored: ResumableSession) -> None:
-        """Go on from what another process has written; the window goes on from the same snapshot."""
+        """Go on from another process's snapshot, with the window."""
         self._stored = stored
 
     def captured(self, stored: int = 0) -> CapturedSession | None:
-        """Return what a snapshot is made of, without the first `stored` segments; None if there is none."""
+        """Return the captured session without the first `stored` segments; None if there is none."""
         writer, rests_on = self.writer, self._writer_rests_on
         if writer is None or rests_on is None or rests_on[0] is not self.window.frozen:
             return None
         return captured(self.window, writer, rests_on[2], stored)
 
     def request(self) -> Request:
-        """Return the request of the window now. Raises `UnsupportedVersionError`, `AgentNotFoundError`."""
+        """Return the window's request now. Raises `UnsupportedVersionError`, `AgentNotFoundError`."""
         window = self.window
         check_askable(window)
         if self.writer is not None and self.writer.earlier is not None:
@@ -234,7 +234,7 @@ def depends_on_tail(window: Window) -> bool:
 
 
 def _render_all(window: Window) -> tuple[FrozenAndTail, frozenset[int], list[Entry]]:
-    """Return everything rendered at once: the prefix, the delivered entries, the shown entries."""
+    """Return everything rendered at once, the delivered entries, and the shown ones."""
     shown = window.contents()
     units, had = since_last_turn(window, shown.units)
     units = with_away(units, shown.entries, window.lane, window.policy.away, window.memory.began)
@@ -242,10 +242,10 @@ def _render_all(window: Window) -> tuple[FrozenAndTail, frozenset[int], list[Ent
 
 
 class TokenMeter(RequestSession):
-    """Counts the tokens of a window's request now: the `size.tokens` of the request that a session makes.
+    """Counter of the `size.tokens` of a window's request now.
 
-    A request counts its tokens part by part, so for each of a long conversation all of it would be explained.
-    `is_missing`: a blob was not there, and the line that stands for it was counted.
+    A request counts part by part, so all of it would be explained for each. `is_missing`: a blob was missing,
+    and its line was counted.
     """
 
     def __init__(self, window: Window, api: str | Format, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> None:

@@ -1,7 +1,7 @@
-"""Snapshot of a session: the frozen prefix as it was written, and the little state that later entries need.
+"""Snapshot of a session: the written frozen prefix, and the little state that later entries need.
 
-Another process goes on from it with the entries of the tail. What needs earlier entries as objects folds the
-log anew: an explanation, and a change of the prefix (`PartialWindowError`).
+Another process continues with the tail's entries. An explanation, or a change of the prefix, folds the log
+anew (`PartialWindowError`).
 """
 
 # The written messages are split at fixed numbers, so that each is stored once, and all processes store the
@@ -39,7 +39,7 @@ class MessageSegment(NamedTuple):
 
     @property
     def packed(self) -> bytes:
-        """The segment as bytes: a line of JSON, then the text."""
+        """A line of JSON, then the text."""
         return b"%b\n%b" % (json.dumps((self.digest, self.ids)).encode(), self.text)
 
 
@@ -53,7 +53,7 @@ def unpacked(packed: bytes) -> MessageSegment:
 class FrozenState(NamedTuple):
     """The part of a frozen prefix that the tail depends on.
 
-    `open` are the calls of the last answer that have no result.
+    `open` are the last answer's calls without a result.
     """
 
     last: int
@@ -86,7 +86,7 @@ class SessionSnapshot(NamedTuple):
 
 
 class CapturedSession(NamedTuple):
-    """A snapshot without its segments, and the messages and ids since those that are stored already."""
+    """A snapshot without its segments, and the messages and ids since the stored ones."""
 
     window: WindowSnapshot
     frozen: FrozenState
@@ -101,7 +101,6 @@ class CapturedSession(NamedTuple):
         return max(len(self.messages) - HELD, 0) // SEGMENT * SEGMENT
 
     def segments(self) -> Iterator[MessageSegment]:
-        """Yield the new segments."""
         for first in range(0, self._segmented, SEGMENT):
             segment = range(self.first + first, self.first + first + SEGMENT)
             ids = tuple(id for id, at in self.ids if at in segment)
@@ -109,7 +108,6 @@ class CapturedSession(NamedTuple):
             yield MessageSegment(sha256(compact(ids).encode() + text).hexdigest()[:32], ids, text)
 
     def snapshot(self, segments: Sequence[str]) -> SessionSnapshot:
-        """Return the snapshot, with the digests of all segments."""
         rests_on, first = fingerprint(*self.surroundings), self.first + self._segmented
         ids = tuple((id, at) for id, at in self.ids if at >= first)
         rest = _text(self.messages[self._segmented :])
@@ -121,7 +119,7 @@ def _text(messages: Sequence[Any]) -> bytes:
 
 
 def captured(window: Window, writer: Writer, first: Sequence[Message], stored: int) -> CapturedSession | None:
-    """Return what a snapshot is made of, without the first `stored` segments; None if none can be made."""
+    """Return a session's capture without the first `stored` segments; None if impossible."""
     # A summary counts the calls that it covers, and a cut needs the entries.
     if not writer.may_resume or window.summaries or window.is_capped:
         return None
@@ -143,7 +141,6 @@ def captured(window: Window, writer: Writer, first: Sequence[Message], stored: i
 
 
 def _tail(window: Window) -> WindowSnapshot:
-    """Return the snapshot of a window with only the tail's rows and pairs."""
     tail = window.rows[window.frozen.rows :]
     return WindowSnapshot(
         window.position,
@@ -205,7 +202,7 @@ class ResumableSession(NamedTuple):
         return self.snapshot.segments == tuple(each.digest for each in self.segments)
 
     def window(self, made: Window, whole: Callable[[int], Window]) -> Window:
-        """Have a window that was made of the tail go on from the frozen prefix."""
+        """Have a window made of the tail continue from the frozen prefix."""
         stored, frozen = self.snapshot.frozen, FrozenPrefix()
         frozen.last, frozen.called = stored.last, set(stored.called)
         frozen.tools = dict.fromkeys(stored.tools)
@@ -218,7 +215,6 @@ class ResumableSession(NamedTuple):
         return made
 
     def resume(self, writer: Writer) -> None:
-        """Have a new writer go on after what was written."""
         snapshot = self.snapshot
         writer.resume(
             EarlierMessages([each.text for each in self.segments]) if self.segments else None,

@@ -1,7 +1,7 @@
-"""Window: a view that keeps the messages of its entries, and rebuilds only what may have changed.
+"""Window: a view that keeps its entries' messages, and rebuilds only what may have changed.
 
-Under a budget it keeps an upper bound, and is measured only when that exceeds its room. A window can be
-stored at a position as a `WindowSnapshot`, and continued there with its entries, without earlier ones.
+Under a budget it keeps an upper bound, and is measured only if that exceeds its room. A `WindowSnapshot` and
+its entries continue it without earlier ones.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ START = WindowSnapshot()
 
 
 def runs(positions: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yield the runs of neighbouring positions, each as its first and last."""
+    """Yield runs of neighbouring positions, each as first and last."""
     first = last = 0
     for position in positions:
         if last and position == last + 1:
@@ -101,7 +101,7 @@ NO_SIZE = Size()
 
 
 class PartialWindowError(Exception):
-    """A window that goes on from a session's snapshot would need the entries before it."""
+    """A window continued from a session's snapshot needs earlier entries."""
 
 
 class Window(View):
@@ -165,7 +165,6 @@ class Window(View):
 
     @property
     def snapshot(self) -> WindowSnapshot:
-        """A snapshot of the window as it is now."""
         return WindowSnapshot(
             self.position,
             self.state,
@@ -203,7 +202,6 @@ class Window(View):
 
     @property
     def is_capped(self) -> bool:
-        """True if the policy has a cap."""
         return bool(self._caps)
 
     @property
@@ -213,12 +211,12 @@ class Window(View):
 
     @property
     def _kept_by(self) -> tuple[int, int, str, int]:
-        """The state by which messages must stay, but for the newest one and pins."""
+        """The state by which messages must stay, except the newest one and pins."""
         own = self.memory
         return own.running, own.answered, self.state.lane(self.lane.address).status, self.cuts
 
     def contents(self) -> Contents:
-        """Return the contents of the window, in the order in which they are shown.
+        """Return the contents in the order in which they are shown.
 
         Raises `PartialWindowError`.
         """
@@ -228,7 +226,6 @@ class Window(View):
         return Contents(units, tail.left_out, tail.entries, tail.edits)
 
     def frozen_and_tail(self) -> FrozenAndTail:
-        """Split the window into its frozen prefix and its tail."""
         frozen = self.frozen
         tail = self._tail_contents(frozen)
         number = freeze(frozen, tail, self.memory.answered)
@@ -241,13 +238,12 @@ class Window(View):
             raise PartialWindowError
 
     def drop(self, gone: Mapping[int, str]) -> None:
-        """Remove entries for good, each by a rule."""
         super().drop(gone)
         self.rows = [row for row in self.rows if row.entry.position not in gone]
         self.frozen = FrozenPrefix()
 
     def surely_fits(self, more: Size | None = None) -> bool:
-        """Return whether the window, with so much more of a budget, is known to fit; it may fit anyway."""
+        """Return whether the window is known to fit, with so much more of a budget."""
         # Where no room is left, what stands around the conversation may be larger than the budget alone.
         if self.measure.missing or any(0 in cap.room for cap in self._caps):
             return False

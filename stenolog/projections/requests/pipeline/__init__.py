@@ -1,1 +1,1 @@
-"""The stages of a request, a file each: pure functions of entries, lane and policy."""
+"""The stages of a request, one file each: pure functions of entries, lane and policy."""

@@ -164,7 +164,7 @@ def _summary(position: int, message: AssistantMessage, style: AttributionStyle) 
 
 
 def _kept_fact(position: int, message: AssistantMessage, what: str, style: AttributionStyle) -> Message:
-    """Return a summary, a memory or a routing: a fact for the lane, but not its turn."""
+    """Return a summary, memory or routing: a fact for the lane, but not its turn."""
     fact = style.guarded(as_text(style.harmless_parts(message.parts)))
     text = (TextPart(text=quoting.quote(what, fact)),) if fact.strip() else ()
     tokens = count_parts(message.parts)
@@ -279,13 +279,13 @@ def _what_happened(error: LlmError, answer: str, style: AttributionStyle, *, cut
 
 
 def drop_blank(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Return the parts without texts that hold nothing but blanks."""
+    """Return the parts without blank texts."""
     # No provider takes a blank text.
     return tuple([part for part in parts if not isinstance(part, WORDS) or part.text.strip()])
 
 
 def representable(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """Return the parts of a message or a result that some API can carry."""
+    """Return the parts that some API can carry."""
     return tuple([part for part in parts if not isinstance(part, ProviderPart)])
 
 
@@ -341,7 +341,7 @@ def register_transform(name: str, does: str) -> Callable[[Apply], Apply]:
 
 
 def chosen(rule: Transforms | None) -> tuple[Transform, ...]:
-    """Return the rules that a policy names. Raises `InvalidPolicyError` for an unknown one."""
+    """Return a policy's rules. Raises `InvalidPolicyError` for an unknown one."""
     names = rule.names if rule else ()
     for name in names:
         if name not in TRANSFORMS:
@@ -352,7 +352,7 @@ def chosen(rule: Transforms | None) -> tuple[Transform, ...]:
 def rewritten(
     messages: Iterable[Message], entry: Entry, rules: Iterable[Transform], counter: Counter
 ) -> tuple[Message, ...]:
-    """Return the messages after every rule; the explanation of a changed one has the rule's name."""
+    """Return the messages after every rule; a changed one's explanation has the rule's name."""
     kept = tuple(messages)
     for rule in rules:
         applied = [_applied(rule, message, entry, counter) for message in kept]

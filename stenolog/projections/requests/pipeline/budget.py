@@ -1,6 +1,6 @@
-"""Stage 7, fitted: the caps of a policy, the units that a cap leaves, and the messages that no cap removes.
+"""Stage 7, fitted: a policy's caps, the units that a cap leaves, and messages that always stay.
 
-The cut moves only when what is shown outgrows its room, and then far enough to stay for a while.
+A cut goes far enough to stay for a while.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SPARE = 64
 
 
 class Cap(NamedTuple):
-    """The room that the window has, and what a cut leaves; `rule` names its cuts.
+    """The window's room, and what a cut leaves; `rule` names its cuts.
 
     `recent`: what stays beside the last messages does not count.
     """
@@ -80,7 +80,7 @@ def _target(room: int, cut_to: int | None) -> int:
 
 
 def limits(budget: Budget) -> Size:
-    """Return the budget as a size, infinite without a limit."""
+    """Return the budget's limits, infinite if unset."""
     given = (budget.messages, budget.characters, budget.tokens, budget.bytes)
     return Size(*(ENDLESS if limit is None else limit for limit in given))
 
@@ -99,9 +99,9 @@ def _messages(n: int) -> Size:
 
 
 def fit(view: View, contents: Callable[[], Contents]) -> list[tuple[Cap, Size]]:
-    """Drop the oldest units if the view has outgrown a cap of its policy.
+    """Drop the oldest units if the view has outgrown a cap.
 
-    Return the current caps, each with the size of what counts against it.
+    Return the caps, each with the size of what counts against it.
     """
     shown = contents()
     must_stay = must_keep(view, shown)
@@ -139,7 +139,7 @@ def _hole(view: View) -> int:
 
 
 def tidy(view: View, shown: Contents) -> bool:
-    """Drop the entries covered by summaries, once they outnumber the shown ones; return whether."""
+    """Drop the entries covered by summaries once they outnumber the shown ones; return whether."""
     if len(view.entries) <= 2 * len(shown.entries) + SPARE:
         return False
     view.drop({position: rule for position, rule in shown.left_out.items() if rule == "covered"})
@@ -149,7 +149,7 @@ def tidy(view: View, shown: Contents) -> bool:
 def since_last_turn(view: View, units: list[Unit]) -> tuple[list[Unit], frozenset[int]]:
     """Return the units that the backend lacks under `SinceLastTurn`, and the positions that it has.
 
-    An answer stays with results that the backend has not had.
+    An answer stays with results that the backend lacks.
     """
     if not view.continues_session:
         return units, frozenset()
@@ -176,12 +176,12 @@ def since_last_turn(view: View, units: list[Unit]) -> tuple[list[Unit], frozense
 
 
 def caps_now(view: View, shown: Contents) -> tuple[Cap, ...]:
-    """Return the caps of a view's policy under the current card and settings."""
+    """Return a view's caps under the current card and settings."""
     return caps(view.policy, reserved_size(view, shown) if view.policy.budget else NOTHING)
 
 
 def unit_sizes(view: View, shown: Contents, must_stay: Collection[int] = ()) -> list[Size]:
-    """Return the maximum size of each unit on any API, with the stubs of its tools."""
+    """Return each unit's maximum size on any API, with the stubs of its tools."""
     sizes = [total(message.size or view.measure.of(message) for message in unit) for unit in shown.units]
     counted = set[str]()
     for i in range(len(sizes) - 1, -1, -1) if view.version > 5 else ():
@@ -196,7 +196,7 @@ def unit_sizes(view: View, shown: Contents, must_stay: Collection[int] = ()) -> 
 def positions_to_cut(
     view: View, shown: Contents, kept: Set[int], recent: Set[int], rule: str
 ) -> dict[int, str]:
-    """Return the positions of the dropped units, and of all entries out of context before them.
+    """Return dropped units' positions, and those of all earlier entries out of context.
 
     Each has the cap's rule; a unit dropped only because others had to stay has another.
     """
@@ -227,7 +227,7 @@ def fitting_units(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str])
 
 
 def counted_sizes(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str]) -> Iterator[Size]:
-    """Yield the sizes that count against a cap."""
+    """Yield the sizes against a cap."""
     return (size for i, size in enumerate(sizes) if not is_free(i, cap, must_stay))
 
 
@@ -329,5 +329,5 @@ def must_keep(view: View, shown: Contents) -> dict[int, str]:
 
 
 def positions_of(unit: Sequence[Message]) -> set[int]:
-    """Return every position that a unit is made of."""
+    """Return a unit's positions."""
     return {position for message in unit for position in message.positions}

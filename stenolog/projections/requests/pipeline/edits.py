@@ -1,7 +1,7 @@
 """Stage 2, edited: edits and summaries replace their originals; answers follow the view they were built on.
 
-An edit replaces the earlier words until the lane has answered them. Then these stay, and the edit is shown
-where it arrived, as something new to answer, after a note.
+Earlier words that the lane has answered stay; their edit is shown where it arrived, after a note, as
+something new to answer.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Edits(NamedTuple):
 
 
 class Edited(NamedTuple):
-    """The entries shown, in order; the rule for each one left out; the edits of answered messages."""
+    """The shown entries in order; rules of those left out; edits of answered messages."""
 
     shown: list[Entry]
     left_out: dict[int, str]
@@ -49,9 +49,9 @@ class Edited(NamedTuple):
 def edited(
     entries: Sequence[Entry], out: Mapping[int, str], lane: LaneId, context: Context, pins: Pins | None
 ) -> Edited:
-    """Return the entries with edits and summaries in place of the entries that they replace.
+    """Return the entries with edits and summaries in the place of what they replace.
 
-    `out` has the rule for each entry that is out of context. Pins stay beside a summary of them.
+    `out` has the rule for each entry out of context. Pins stay beside a summary of them.
     """
     left_out = dict(out)
     edits = placed(entries, lane, context.edits, left_out)
@@ -75,9 +75,9 @@ def edited(
 
 
 def placed(entries: Sequence[Entry], lane: LaneId, edits: Mapping[int, int], out: Collection[int]) -> Edits:
-    """Return the place of each edit for the lane.
+    """Return each edit's place for the lane.
 
-    `edits` has the first wording of each edit, `out` the positions that are out of context.
+    `edits` has their first wordings, `out` the positions out of context.
     """
     found = Edits({}, set(), set())
     if not edits:
@@ -108,7 +108,6 @@ def placed(entries: Sequence[Entry], lane: LaneId, edits: Mapping[int, int], out
 
 
 def _stays(wording: Entry, edit: Entry, lane: LaneId, *, answered: bool) -> bool:
-    """Return whether a wording stays when an edit of it comes."""
     match edit.event:
         # It asks no agent, so nothing was answered that would have to stay.
         case AssistantMessage(purpose="summary" | "memory" | "routing"):
@@ -121,7 +120,7 @@ def _stays(wording: Entry, edit: Entry, lane: LaneId, *, answered: bool) -> bool
 
 
 def with_notes(units: Iterable[tuple[Message, ...]], anew: Set[int]) -> list[tuple[Message, ...]]:
-    """Return the units, with a note before each edit shown where it arrived."""
+    """Return the units, with a note before each edit in `anew`."""
     if not anew:
         return list(units)
     return [(edit_note(unit[0]), *unit) if unit and _is_anew(unit[0], anew) else unit for unit in units]
@@ -130,7 +129,7 @@ def with_notes(units: Iterable[tuple[Message, ...]], anew: Set[int]) -> list[tup
 def parts_wordings(entry: Entry, before: Iterable[Entry], lane: LaneId) -> bool:
     """Return whether an entry is the lane's answer to a view that edits have followed.
 
-    The replaced wordings may be shown again. `before` has the earlier entries, latest first.
+    Replaced wordings may be shown again. `before` has the earlier entries, latest first.
     """
     if not lane.owns(entry.event):
         return False
@@ -166,7 +165,7 @@ def _is_anew(message: Message, anew: Set[int]) -> bool:
 
 
 def edit_note(message: Message) -> Message:
-    """Return the note before an edit shown where it arrived."""
+    """Return the note before such an edit."""
     return Message("user", (TextPart(text=ANEW),), message.positions[:1], "edit-note", "added")
 
 

@@ -37,7 +37,7 @@ class LaneId(NamedTuple):
 
     @property
     def shared(self) -> bool:
-        """True if the messages of all agents are shown as the lane's own."""
+        """True if all agents' messages are shown as the lane's own."""
         return False
 
     def wrote(self, event: events.Event | Call) -> bool:
@@ -46,7 +46,7 @@ class LaneId(NamedTuple):
 
 
 class SharedLane(LaneId):
-    """A lane that is shown the messages of all agents as its own, but not those of other tasks."""
+    """A lane that is shown all agents' messages as its own, but not those of other tasks."""
 
     __slots__ = ()
 
@@ -57,12 +57,11 @@ class SharedLane(LaneId):
 
     @property
     def shared(self) -> bool:
-        """True."""
         return True
 
 
 def author_of(event: events.Event) -> str:
-    """Return the author's name, else the author's kind: `person`, `system`, `schedule`."""
+    """Return the author's name, else kind: `person`, `system`, `schedule`."""
     match event:
         case events.UserMessage(author=author, author_kind=kind):
             return author or kind
@@ -73,7 +72,7 @@ def author_of(event: events.Event) -> str:
 
 
 def pinned(entry: Entry, pins: Pins | None) -> bool:
-    """Return whether an entry is pinned: by its position, by its author, or by a tag."""
+    """Return whether an entry is pinned, by position, author or tag."""
     event = entry.event
     if pins is None or isinstance(event, events.Unknown):
         return False
@@ -111,7 +110,7 @@ class LaneMemory(NamedTuple):
 
 
 class Now(NamedTuple):
-    """The lane before and after an entry, with the settings after it."""
+    """The lane before and after an entry, and the settings after it."""
 
     lane: LaneId
     before: Standing
@@ -211,7 +210,7 @@ def _running(own: LaneMemory, entry: Entry, now: Now) -> int:
 
 
 def _set_by(event: events.Event, lane: LaneId, own: LaneMemory) -> list[str]:
-    """Return the names of the settings that an entry sets for the lane; `named` when it first appears."""
+    """Return the settings that an entry sets for the lane; `named` when it first appears."""
     if isinstance(event, events.ModeSwitch):
         return _switched_for(lane.agent, event)
     return [] if "named" in own.set_at or not _is_named(lane.agent, event) else ["named"]

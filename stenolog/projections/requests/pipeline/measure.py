@@ -75,13 +75,13 @@ class Measure:
         )
 
     def tool(self, tool: Tool) -> sizes.Size:
-        """Return the size of a tool beside the conversation, on any API, at most."""
+        """Return a tool's maximum size beside the conversation, on any API."""
         written = compact([tool.name, tool.description, tool.parameters, tool.strict]) + tool.raw
         text = self.of(Message("system", (parts.TextPart(text=written),), (), ""))
         return sizes.Size(0, text.characters + AROUND, text.tokens + AROUND // 4, text.bytes + AROUND)
 
     def stub(self, name: str) -> sizes.Size:
-        """Return the maximum size of the stub of a called tool that is not on the card."""
+        """Return the maximum size of a called tool's stub if it is not on the card."""
         if name not in self._stubs:
             self._stubs[name] = self.tool(construct(Tool, name=name, description=self._told))
         return self._stubs[name]
@@ -90,7 +90,7 @@ class Measure:
         return sum(map(self.counter.count, words)) + media * sizes.IMAGE_TOKENS + sizes.OVERHEAD + SLACK
 
     def _sent(self, part: parts.ImagePart | parts.FilePart) -> int:
-        """Return the bytes of a picture or a file: the base64 of its blob, or its url."""
+        """Return a picture's or file's bytes: its blob's base64, or its url."""
         found = self.blobs.get(part.blob) if part.blob else b""
         # The blob may be there by the next time, so a size without it must not be kept.
         self.missing |= found is None

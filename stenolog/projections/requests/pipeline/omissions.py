@@ -18,12 +18,12 @@ SPOKEN = (UserMessage, AssistantMessage, ToolResult, LlmError)
 
 
 def said_by(event: Event) -> tuple[Part, ...]:
-    """Return the parts of an event, if it has any."""
+    """Return an event's parts, if any."""
     return tuple(event.parts) if isinstance(event, SPOKEN) else ()
 
 
 def merge_runs(runs: Iterable[Omission]) -> list[Omission]:
-    """Return the runs in order, merging neighbours of one rule."""
+    """Return runs in order, merging neighbours of one rule."""
     merged: list[Omission] = []
     for run in sorted(runs):
         last = merged[-1] if merged else None
@@ -42,9 +42,9 @@ def dropped(
     omitted: Iterable[Omitted],
     counter: Counter,
 ) -> Iterator[Omission]:
-    """Yield the omitted entries, neighbours of one rule as one run, then parts that no form or API can carry.
+    """Yield the omitted entries, neighbours of one rule as one run, then parts that no API can carry.
 
-    `runs` are gone permanently, `entries` are in the view, with the `rules` for those that are not shown.
+    `runs` are gone permanently; `entries` are in the view, with `rules` for hidden ones.
     """
     shown = {position for message in messages for position in message.positions}
     positions = []

@@ -1,10 +1,9 @@
 """Stage 6, prompt: texts and tools around the conversation, and messages that the agent missed.
 
-What never changes comes first. What depends on the mode, the run or the moment comes last, after the
-conversation; or first, by policy. Missed messages keep their places, between two notes.
+What never changes comes first. What depends on the mode, the run or the moment comes after the conversation,
+or first, by policy. Missed messages keep their places, between two notes.
 
-A lane without a card has one made by rule: the model that it last answered with, and a stub for each tool
-that it called.
+A lane without a card has one made by rule: the model of its last answer, and a stub for each called tool.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ REMINDING = note("a reminder of what you were told")
 
 
 class Surroundings(NamedTuple):
-    """The messages around the conversation: the note before it, system text and tools, the note after it."""
+    """The note before the conversation, system text and tools, and the note after it."""
 
     first: tuple[Message, ...]
     preamble: Preamble
@@ -57,7 +56,7 @@ class Surroundings(NamedTuple):
 
 
 def surround(view: View, tools: Iterable[str], shown: Iterable[Entry]) -> Surroundings:
-    """Return the surroundings of a conversation with these `tools` called and these entries shown."""
+    """Return a conversation's surroundings; `tools` were called, entries `shown`."""
     card = view.settings.card_of(view.lane.agent)
     note, sections = cut_note(view), system_prompt(view, card)
     # The backend has read the sections that were set before its last answer.
@@ -83,7 +82,7 @@ def surround(view: View, tools: Iterable[str], shown: Iterable[Entry]) -> Surrou
 
 
 def tools_called(messages: Iterable[Message]) -> dict[str, None]:
-    """Return the names of the tools called in some messages, each once, in order."""
+    """Return the called tools' names, each once, in order."""
     parts = (part for message in messages if message.calls for part in message.parts)
     return dict.fromkeys(called(part) for part in parts if isinstance(part, ToolCall))
 
@@ -133,7 +132,7 @@ def reserved_size(view: View, shown: Contents) -> Size:
 
 
 def stubs(view: View, tools: Iterable[str]) -> list[str]:
-    """Return the called tools that the agent no longer has, and that get a stub."""
+    """Return the called tools that the agent no longer has."""
     declared = declared_tools(view.settings.card_of(view.lane.agent), _offered(view))
     return [name for name in tools if tool_name(name) not in declared]
 
@@ -143,7 +142,7 @@ def _offered(view: View) -> Collection[str] | None:
 
 
 def cut_note(view: View) -> Message | None:
-    """Return a note that earlier messages were cut, if the policy asks for it."""
+    """Return a note that messages were cut, if the policy asks for it."""
     if not (_instructions(view).cut_note and (view.cuts or view.summarised)):
         return None
     return _note((Section("cut-note", note("earlier messages were left out of what you are shown")),))
@@ -197,7 +196,7 @@ def _persona(view: View, card: AgentCard) -> Iterator[Section]:
 
 
 def _of_the_moment(view: View) -> Iterator[Section]:
-    """Yield the sections that depend on the mode and the run, and the text of a hand-off."""
+    """Yield the sections that depend on mode and run, and a hand-off's text."""
     ruled, mode = _instructions(view), view.settings.mode_of(view.lane.agent)
     yield Section("mode-rules", ruled.modes.get(mode, ""), _set_at(view, "mode"))
     yield Section("mode-banner", ruled.banner.replace("{mode}", mode), _set_at(view, "mode"))
@@ -213,7 +212,7 @@ def _run(run: WorkflowRun, set_at: tuple[int, ...]) -> Iterator[Section]:
 
 
 def _reminder(view: View, rule: Reminder, card: AgentCard, shown: Iterable[Entry]) -> Iterator[Section]:
-    """Yield the reminder due after so many answers: the persona, the quoted pins, the policy's text."""
+    """Yield the reminder due after so many answers: persona, quoted pins, the policy's text."""
     if view.memory.turns and view.memory.turns % rule.every == 0:
         yield from _reminding(view, rule, card, shown)
 
@@ -272,7 +271,7 @@ def with_away(
 
 
 def titles(away: MissedMessages) -> tuple[Message, Message]:
-    """Return the notes before and after a run of missed messages."""
+    """Return the notes around a run of missed messages."""
     return _missed_note(away.title, ()), _missed_note(f"{END_OF} {away.title}", ())
 
 
@@ -281,7 +280,7 @@ def _missed_note(title: str, positions: tuple[int, ...]) -> Message:
 
 
 def _is_missed(entry: Entry, lane: LaneId) -> bool:
-    """Return whether the entry was for others: another agent's answer, or a message to other names."""
+    """Return whether the entry was for others: another agent's answer, or addressed to others."""
     match entry.event:
         case UserMessage(author_kind="system"):
             return False
@@ -294,7 +293,7 @@ def _is_missed(entry: Entry, lane: LaneId) -> bool:
 
 
 def declared_tools(card: AgentCard, offered: Collection[str] | None) -> dict[str, Tool]:
-    """Return the offered tools of a card, by the name that is sent: two may have the same."""
+    """Return a card's offered tools by the sent name: two may have the same."""
     declared: dict[str, Tool] = {}
     for tool in card.tools or ():
         if offered is None or tool.name in offered:

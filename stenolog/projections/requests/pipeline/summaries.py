@@ -22,7 +22,7 @@ from .visibility import exclusion_rule
 
 
 class Scopes(NamedTuple):
-    """The scopes from a position on: that of all agents, and those of single ones."""
+    """The scopes from a position on: all agents', and single ones'."""
 
     position: int
     scope: str

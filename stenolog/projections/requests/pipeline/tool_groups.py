@@ -25,7 +25,7 @@ TURN = note("it is your turn")
 
 
 class Waits(Protocol):
-    """A test whether a call without a result may still get one; `is_latest`: no answer came since."""
+    """Test whether a call without a result may still get one; `is_latest`: no answer came since."""
 
     def __call__(self, call: CallKey, *, is_latest: bool) -> bool: ...
 
@@ -48,7 +48,7 @@ class ToolGroup:
         return bool(message.joins) and message.joins == self.said.joins
 
     def join(self, message: Message) -> None:
-        """Take the message in as a further part of the answer."""
+        """Take a further part of the answer in."""
         self.results |= dict.fromkeys(message.calls)
         self.said = self.said._replace(
             parts=self.said.parts + message.parts,
@@ -59,7 +59,7 @@ class ToolGroup:
         )
 
     def takes(self, message: Message) -> bool:
-        """Take the result of one of its calls, if that has none yet."""
+        """Take the first result of one of its calls."""
         if message.call is None or self.results.get(message.call, message) is not None:
             return False
         self.results[message.call] = message
@@ -91,9 +91,9 @@ class ToolGroup:
 
 
 class ToolGrouper:
-    """A grouper of messages: answers with their results, and everything else between, as text if it must be.
+    """A grouper of messages: answers with results, and everything else between, as text if need be.
 
-    `answer` is the last answer before these messages, and `called` are the calls made before them.
+    `answer` is the last answer before them, `called` are the earlier calls.
     """
 
     def __init__(
@@ -133,8 +133,8 @@ class ToolGrouper:
     def units(self, is_hidden: Callable[[CallKey], bool], waits: Waits) -> list[tuple[Message, ...]]:
         """Return units that are never split: an answer with one result for each call, or one other message.
 
-        A unit without content is empty. `is_hidden` says whether a call has a hidden result in the log,
-        `waits` whether one without a result may still get it.
+        A unit without content is empty. `is_hidden`: a call has a hidden result in the log; `waits`: it may
+        still get one.
         """
         units = (
             (unit,)
@@ -153,9 +153,9 @@ def grouped(
     shown: Collection[int],
     waits: Waits,
 ) -> list[tuple[Message, ...]]:
-    """Return messages in units: an answer with one result for each of its calls, or one other message.
+    """Return messages in units as `ToolGrouper.units`.
 
-    `results` has the position of each call's result, `here` are the positions that are shown.
+    `results` has the position of each call's result, `shown` the shown positions.
     """
     grouper = ToolGrouper(style)
     for message in messages:

@@ -45,7 +45,7 @@ _UNFIT = re.compile(r"[^A-Za-z0-9-]+")
 
 
 class Preview(NamedTuple):
-    """A preview and what it saves: tokens of the whole (about), and of the preview."""
+    """A preview, with the whole's tokens (about) and its own."""
 
     text: str
     tokens_in: int
@@ -60,10 +60,9 @@ class Shortened(NamedTuple):
 
 
 def alias(entry_id: str) -> str:
-    """Return the alias of a tool result, by the id of its entry: `@state/logs/tool-results/<id>.json`.
+    """Return a tool result's alias by its entry's id: `@state/logs/tool-results/<id>.json`.
 
-    An id that is unfit for a path is shortened, with a hash; `conversation.outputs` finds the entry all the
-    same.
+    An id unfit for a path is shortened, with a hash; `conversation.outputs` finds it all the same.
     """
     if re.fullmatch(_FIT, entry_id):
         return f"{RESULTS}{entry_id}.json"
@@ -101,10 +100,10 @@ def truncate(
 def compact(
     result: ToolResult, path: str, rule: TruncateToolOutput | None, counter: Counter, *, tool: str = ""
 ) -> tuple[Part, ...] | None:
-    """Return the parts that replace a tool result, pictures and files in their places; None: keep it.
+    """Return the parts that replace a tool result, media in their places; None: keep it.
 
     `path` is its alias, `tool` the called one if known. A result that is a preview already (it has a `blob`)
-    gets the line with the alias in any case.
+    always gets the line with the alias.
     """
     if rule is None and not result.blob:
         return None
@@ -137,7 +136,7 @@ def preview(text: str, path: str, rule: TruncateToolOutput, counter: Counter) ->
 
 
 def where(path: str, offset: int = 0, size: str = "") -> str:
-    """Return the line that says how the whole is read."""
+    """Return the line on how to read the whole."""
     return note(f'{size}the whole: {READ_OUTPUT}(path="{path}", offset={offset})')
 
 
@@ -164,7 +163,7 @@ def _small(text: str, tokens: int) -> bool:
 
 
 def _head(text: str, tokens: int, counter: Counter) -> int:
-    """Return the end of the first `tokens` of a text, at the end of a line if one is near."""
+    """Return the end of the first `tokens` of a text, at a near line's end."""
     window = text[: tokens * WIDEST]
     end = _most(len(window), lambda size: counter.count(window[:size]) <= tokens)
     # Only if it costs at most a quarter of the head.
@@ -173,7 +172,7 @@ def _head(text: str, tokens: int, counter: Counter) -> int:
 
 
 def _tail(text: str, tokens: int, counter: Counter) -> int:
-    """Return the start of the last `tokens` of a text, at the start of a line if one is near."""
+    """Return the start of the last `tokens` of a text, at a near line's start."""
     window = text[max(0, len(text) - tokens * WIDEST) :]
     size = _most(len(window), lambda size: counter.count(window[len(window) - size :]) <= tokens)
     begin = len(text) - size
@@ -198,7 +197,7 @@ def _joined(*texts: str) -> str:
 
 
 def with_text(parts: Sequence[P], text: str) -> tuple[P | TextPart, ...]:
-    """Return the parts with this text in place of their texts, where the first of them is."""
+    """Return the parts with this text in the place of their first text; others go."""
     others = [part for part in parts if not isinstance(part, TextPart)]
     before = next((nth for nth, part in enumerate(parts) if isinstance(part, TextPart)), 0)
     return (*others[:before], TextPart(text=text), *others[before:])
@@ -216,7 +215,7 @@ _DECODER = json.JSONDecoder()
 
 
 class Detail(NamedTuple):
-    """The detail of an outline: levels, keys of an object, items of an array, characters of a text."""
+    """The levels, object keys, array items and text characters of an outline."""
 
     depth: int
     keys: int
@@ -307,7 +306,7 @@ def _drawn(value: Any, detail: Detail, cut: bool) -> Iterator[str]:
 
 
 def _object(value: dict[str, Any], detail: Detail, cut: bool) -> Iterator[str]:
-    """Yield `{"key": …, … 3 more keys}`; if it is too deep, only the keys."""
+    """Yield `{"key": …, … 3 more keys}`; if too deep, only keys."""
     yield "{"
     last = len(value) - 1
     for nth, (key, inner) in enumerate(islice(value.items(), detail.keys)):

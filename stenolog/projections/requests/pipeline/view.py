@@ -1,8 +1,8 @@
 """View: the entries that one lane can see, and those that its policy dropped.
 
 All stages read a view, and two change it. Stage 1 decides on arrival (`take`) whether an entry is for the
-lane: whom it was addressed to, under the scope of that moment. Those stay in `entries` until stage 7
-(`budget.fit`, `budget.tidy`), after an entry, removes them permanently: for a cap, or for a summary.
+lane, by address and the scope of that moment. Stage 7 (`budget.fit`, `budget.tidy`) removes entries
+permanently: for a cap, or a summary.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Arrival(NamedTuple):
 
 
 class Uncut(NamedTuple):
-    """The state of a view before the cut that a message of a response made."""
+    """A view before the cut that a message of a response made."""
 
     # Where a further message of the same response follows, the cut is decided anew for the whole response.
     # So a response that was imported in pieces, while its file was growing, is cut as one imported whole.
@@ -120,7 +120,7 @@ class View:
         self._response = ""
 
     def take(self, entry: Entry) -> Arrival:
-        """Take the log's next entry in, and decide whether it is for the lane."""
+        """Take the log's next entry in; decide whether it is for the lane."""
         self._response = self._response_of(entry)
         self._take_cut_back()
         before, where = self.state, self.lane.address
@@ -175,7 +175,7 @@ class View:
         return rule, summary and summary._replace(author=self.lane.address)
 
     def messages_of(self, entry: Entry) -> tuple[Message, ...]:
-        """Return the messages that an entry becomes for the lane: truncated, attributed and rewritten."""
+        """Return an entry's messages for the lane: truncated, attributed and rewritten."""
         pair = self.pairing.pairs.get(entry.position)
         call = pair.call if pair else None
         tool = call.name if call is not None and self.voice.owns(call) else ""
@@ -251,7 +251,7 @@ class View:
 
     @property
     def pass_token(self) -> str:
-        """The word by which an agent passes; "" if there is none."""
+        """The word by which an agent passes, or ""."""
         turns = self.settings.turns
         token = turns.options.get("pass_token") if turns is not None else None
         mine = self.policy.voices.pass_token if self.policy.voices else ""

@@ -1,7 +1,7 @@
 """Stage 1, visible: which entries a lane is shown, and the rule that hides each other one.
 
-On arrival the address and the scope of that moment decide (`exclusion_rule`). Resets, rewinds and answers
-come later and are checked each time (`visible`).
+Address and scope decide on arrival (`exclusion_rule`). Resets, rewinds and answers come later and are checked
+each time (`visible`).
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _rule(entry: Entry, lane: LaneId, context: Context, answered: int) -> str:
 
 
 def _failed_silently(entry: Entry, lane: LaneId) -> bool:
-    """Return whether an entry is an error of the lane's own model call, without any words."""
+    """Return whether an entry is the lane's own model error without any words."""
     match entry.event:
         case events.LlmError(category=category, parts=parts) as error if lane.owns(error):
             return category not in INTERRUPTIONS and not says_something(parts)
