@@ -1,4 +1,4 @@
-"""The commands, found in the folders of `commands`, and the exit codes of errors."""
+"""The commands, found in the folders of `commands`, and errors' exit codes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ your zone), --color WHEN, --no-pager, --plugin MODULE, --traceback. Version: -V\
 class Commands(click.Group):
     """A group whose commands are a package's modules, imported when called.
 
-    Other words are arguments of the `default` command, if there is one.
+    Other words are arguments of the `default` command, if any.
     """
 
     def __init__(self, package: str, help: str, *, example: str, default: str = "") -> None:
@@ -90,17 +90,14 @@ class Commands(click.Group):
         self.default = default
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """Return the option `--help`, hidden."""
         if option := super().get_help_option(ctx):
             option.hidden = True
         return option
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names, in the order of the help."""
         return list(self.modules)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, with the default command before other words."""
         if self.default and not (args and (args[0] in self.modules or args[0] in ctx.help_option_names)):
             args = [self.default, *args]
         return super().parse_args(ctx, args)
@@ -112,7 +109,6 @@ class Commands(click.Group):
         return command_in(self.modules[cmd_name], cmd_name)
 
     def unknown(self, written: str) -> str:
-        """Return what is wrong with an unknown word."""
         return f"no command {written!r} of {self.name}{did_you_mean(written, self.modules)}"
 
 
@@ -131,14 +127,12 @@ class App(Commands):
         self.default = ""
 
     def unknown(self, written: str) -> str:
-        """Return what is wrong with an unknown word, which another program may have."""
         if written in MEANT:
             meant = " or ".join(f"stenolog {words}" for words in MEANT[written])
             return f"no command {written!r}; did you mean: {meant}?"
         return f"no command {written!r}{did_you_mean(written, MODULES)}"
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the help: forty lines, each command under its section."""
         formatter.write("Usage: stenolog COMMAND [ARGUMENTS]\n")
         formatter.write(f"{(self.help or '').strip()}\n")
         for title, section in SECTIONS.items():

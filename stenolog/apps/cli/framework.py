@@ -60,13 +60,11 @@ class Command(click.Command):
     """A command that explains `-1` as a wrong position, not as an option."""
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """Return the option `--help`, hidden."""
         if option := super().get_help_option(ctx):
             option.hidden = True
         return option
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return the arguments, parsed."""
         given = list(args)
         try:
             return super().parse_args(ctx, args)
@@ -129,9 +127,9 @@ def show(answer: CommandResult, as_json: bool, color: Any, pager: bool) -> int:
 
 
 def fail(error: BaseException, *, as_json: bool, trace: bool, color: Color | None = None) -> int:
-    """Report an error, on stderr or as an envelope, and return the exit code.
+    """Report an error, on stderr or as an envelope; return the exit code.
 
-    `color` is for an error outside of a command, whose own option decides else.
+    `color` is for an error outside of a command.
     """
     exit = exit_of(error)
     if trace and exit not in (INTERRUPTED, TERMINATED):
@@ -194,6 +192,6 @@ def _message(error: BaseException, exit: Exit) -> str:
 
 
 def nobody_reads_on() -> int:
-    """Discard further output after the reader has gone, as in `stenolog log | head`."""
+    """Discard further output once the reader has gone, as in `stenolog log | head`."""
     _let_go_of_stdout()
     return OK.code

@@ -83,7 +83,6 @@ class Note(NamedTuple):
     note: str
 
     def rendered(self, width: int | None, *, coloured: bool) -> Iterator[str]:
-        """Yield nothing."""
         return iter(())
 
 
@@ -122,12 +121,12 @@ def paragraph(text: str, style: str = "", *, indent: int = 0, lines: int | None 
 
 
 def field(name: str, value: str, indent: int) -> Paragraph:
-    """Return a named value as a paragraph: its name, padded to `indent` cells, and its value."""
+    """Return a named value as a paragraph; the name is padded to `indent` cells."""
     return paragraph(value, indent=indent)._replace(lead=one_line(name))
 
 
 def _rows(text: str) -> Iterator[str]:
-    """Yield the lines of a text without holding all of them, unlike `split`."""
+    """Yield a text's lines lazily, unlike `split`."""
     begin = 0
     while (end := text.find("\n", begin)) >= 0:
         yield text[begin:end]
@@ -209,7 +208,7 @@ def counted(number: int, what: str, many: str = "") -> str:
 
 
 def new_entries(appended: int, already: int) -> str:
-    """Return how many entries are new, and how many were in the log before."""
+    """Return how many entries are new, and how many the log had."""
     if not already:
         return counted(appended, "entry", "entries")
     return f"{counted(appended, 'new entry', 'new entries')} ({already:,} already there)"
@@ -222,7 +221,7 @@ def passes(answer: AssistantMessage, turns: TurnPolicy | None) -> bool:
 
 
 def pass_token(turns: TurnPolicy | None) -> str:
-    """Return the token by which an agent passes under a turn policy, or ""."""
+    """Return a turn policy's passing token, or ""."""
     token = turns.options.get("pass_token") if turns is not None else None
     return token if isinstance(token, str) else ""
 
@@ -254,7 +253,7 @@ class CommandResult(NamedTuple):
     """Result of a command.
 
     `data` is for `--json`, or a function that makes it. `draw` makes what a person sees; a string is printed
-    as it is. `failed`: the command's check has failed. `streams`: data comes in pieces, each in its own
+    unchanged. `failed`: the command's check failed. `streams`: data comes in pieces, each in its own
     envelope. `messages` replace the diagnostics for a person. `closing` comes last.
     """
 

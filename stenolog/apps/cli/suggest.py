@@ -13,9 +13,9 @@ LIKE = 0.6
 
 
 def closest(written: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """Return the known words most like the written one, the best first.
+    """Return the known words most like the written one, best first.
 
-    Beginnings of known words are compared too.
+    Beginnings of known words count too.
     """
     likeness = {word: max(_like(written, word), _like(written, word[: len(written)])) for word in known}
     alike = sorted((word for word in likeness if likeness[word] >= LIKE), key=lambda word: -likeness[word])
@@ -31,7 +31,7 @@ def _like(written: str, word: str) -> float:
 
 
 def did_you_mean(written: str, known: Iterable[str], most: int = 3) -> str:
-    """Return "; did you mean 'a' or 'b'?", or "" if nothing is alike."""
+    """Return "; did you mean 'a' or 'b'?", or ""."""
     alike = [repr(word) for word in closest(written, known, most)]
     if not alike:
         return ""
@@ -40,7 +40,7 @@ def did_you_mean(written: str, known: Iterable[str], most: int = 3) -> str:
 
 
 def where_the_position_goes(error: click.UsageError) -> str:
-    """Return how a command takes a position that was given the other way, or ""."""
+    """Return how a command takes a swapped position, or ""."""
     if error.ctx is None:
         return ""
     command = error.ctx.command
@@ -55,7 +55,7 @@ def where_the_position_goes(error: click.UsageError) -> str:
 
 
 def _where_the_option_goes(option: str, ctx: click.Context, words: str) -> str:
-    """Return how a command takes an option that it does not have."""
+    """Return how a command takes an option that it lacks."""
     path, known = ctx.command_path, {name for each in ctx.command.params for name in each.opts}
     if ctx.parent is None:
         return f" Options go after the command: {path} COMMAND {option} …"

@@ -34,7 +34,7 @@ PATIENCE_S = 1.0
 
 
 def width() -> int | None:
-    """Return how many cells a line may have: the terminal's, or in a pipe COLUMNS.
+    """Return a line's number of cells: the terminal's, or in a pipe COLUMNS.
 
     None: no limit, for programs.
     """
@@ -72,7 +72,6 @@ def _print(lines: Iterator[str], *, page: bool) -> None:
 
 
 def _lines(drawing: Iterable[Piece], color: Color, notes: list[str]) -> Iterator[str]:
-    """Yield the drawing line by line, and collect its notes."""
     cells, colours = width(), coloured(color)
     for piece in drawing:
         if isinstance(piece, str):
@@ -93,12 +92,12 @@ def _batched(rows: Iterator[str]) -> Iterator[str]:
 
 
 def print_envelope(status: str, data: object, diagnostics: Sequence[Diagnostic] = ()) -> None:
-    """Print a result as a line of JSON, as `--json` asks for it."""
+    """Print a result as a line of JSON, for `--json`."""
     click.echo(safe_json(envelope(status, data, diagnostics)))
 
 
 def print_first_line(values: Mapping[str, object], out: TextIO | None = None) -> None:
-    """Print the first line of a server: JSON for the program that started it."""
+    """Print a server's first line: JSON for the program that started it."""
     print(to_json(values).decode(), file=out or sys.stdout, flush=True)
 
 
@@ -126,7 +125,7 @@ def ask(question: str, undone: str) -> None:
 
 
 def _screen() -> Console:
-    """Return the console for progress: nothing is markup, so no file name can style itself."""
+    """Return the console for progress, without markup: no file name can style itself."""
     from rich.console import Console
 
     return Console(
@@ -182,7 +181,7 @@ STEP = 256 * 1024
 
 
 class Bytes(Bar):
-    """A bar of the bytes of files read one after the other; `quiet` shows none."""
+    """A bar of several files' bytes; `quiet` shows none."""
 
     def __init__(self, label: str, total: int, *, quiet: bool = False) -> None:
         super().__init__(label, total)
@@ -197,7 +196,6 @@ class Bytes(Bar):
             super().__call__(done)
 
     def counting(self, files: Sequence[Path]) -> Iterator[Path]:
-        """Yield the files, counting each."""
         for number, file in enumerate(files, 1):
             self._files = f"{number} of {len(files)} files" if len(files) > 1 else ""
             if self._drawn is not None:
@@ -233,7 +231,7 @@ FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type
 
 
 def there(path: Path) -> Path:
-    """Return a path. Raises FileNotFoundError if nothing is at it."""
+    """Return a path. Raises FileNotFoundError if nothing is there."""
     os.stat(path)
     return path
 

@@ -64,7 +64,7 @@ class JournalRecord(NamedTuple):
 
 
 def encode(kind: str, exchange: int, time_ns: int, payload: bytes) -> bytes:
-    """Return a record's header; the payload follows it in the file."""
+    """Return a record's header, which the payload follows."""
     rest = HEADER.pack(0, 0, KINDS.index(kind), exchange, time_ns)[CHECKSUM_AT:]
     checksum = zlib.crc32(payload, zlib.crc32(rest))
     return HEADER.pack(len(payload), checksum, KINDS.index(kind), exchange, time_ns)
@@ -81,7 +81,7 @@ def generation_of(path: Path) -> int:
 
 
 def segments(folder: Path) -> list[Path]:
-    """Return the segments in writing order; none if the folder is missing."""
+    """Return the segments in writing order, if any."""
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith(SUFFIX))
     except FileNotFoundError:
@@ -149,7 +149,7 @@ def _decode(buffer: bytes, at: int, size: int) -> JournalRecord | None:
 
 
 class JournalReader:
-    """Reads a run's journal, follows it while relays write, and deletes what was recorded.
+    """Reader of a run's journal, which follows it while relays write, and deletes what was recorded.
 
     `notify` is the read end of the relays' pipe; at its end none will follow. Without it the journal is
     complete. Not safe for several threads.
@@ -165,7 +165,7 @@ class JournalReader:
         self._open: dict[int, int] = {}
 
     def __iter__(self) -> Iterator[JournalRecord]:
-        """Yield the records in writing order, until no relay can write any more.
+        """Yield the records in writing order, until no relay can write.
 
         An exchange whose relay died gets an `end` with the reason "relay-stopped".
         """

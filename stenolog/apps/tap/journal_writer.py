@@ -1,7 +1,7 @@
 """Writer of a tap's journal: one thread writes, and waiting requests share one fdatasync.
 
-A journal that cannot be written stops no traffic. The writer drops the records of those exchanges, retries,
-and then appends a `gap` with the reason and their number.
+A failing journal stops no traffic. The writer drops the records of those exchanges, retries, and then appends
+a `gap` with the reason and their number.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class JournalEntry:
 
 
 class _SegmentFile:
-    """A segment being written; its file stays open while an entry can be read back from it."""
+    """A segment being written; it stays open while an entry can be read back from it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -124,7 +124,7 @@ class JournalWriter:
         self._queue.put(entries)
 
     def close(self) -> None:
-        """Write and sync what was added, and end the thread; a hanging disk is not waited for."""
+        """Write and sync what was added, and end the thread, unless the disk hangs."""
         self._queue.put(None)
         self._thread.join(CLOSE_SECONDS)
 
@@ -255,7 +255,6 @@ class JournalWriter:
             self._without_end |= self._begun
 
     def _fail(self, error: OSError, entries: list[JournalEntry]) -> None:
-        """Drop the records, and begin a gap unless there is one."""
         if not self.problem:
             self._since = time.time_ns()
             self._lost_count = 0

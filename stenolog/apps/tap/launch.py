@@ -27,7 +27,7 @@ class Launch(NamedTuple):
 def launch(
     command: Iterable[str], base: str, upstreams: Mapping[str, Upstream], environ: Mapping[str, str]
 ) -> Launch:
-    """Return the command and environment with which it reaches its providers at `base`.
+    """Return the command and environment with which it reaches its providers.
 
     `base` is the tap's URL with its token.
     """

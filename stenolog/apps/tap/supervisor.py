@@ -138,7 +138,7 @@ def journal_folder(database: Path) -> Path:
 
 
 class Ended(NamedTuple):
-    """End of a tap: the command's exit code (128 + N for signal N), what was printed, the run's id."""
+    """End of a tap: exit code (128 + N for signal N), what was printed, the run's id."""
 
     code: int
     printed: str
@@ -269,7 +269,7 @@ class _Supervisor:
             raise
 
     def end(self) -> None:
-        """End the relay, and wait until recording has finished the journal."""
+        """End the relay; wait until recording has finished the journal."""
         relay = self._relay.process
         if relay:
             relay.terminate()
@@ -323,7 +323,7 @@ class _Supervisor:
         return start("recording", config, (self._notify, self._lock), self._errors)
 
     def _recordings_of_earlier_runs(self) -> Iterator[subprocess.Popen[bytes]]:
-        """Start a process for each journal that a killed tap has left."""
+        """Start a process for each journal that a killed tap left."""
         for folder in sorted(self._tap.folder.iterdir()):
             lock = _locked(folder) if folder.is_dir() and folder != self._folder else None
             if lock is not None:

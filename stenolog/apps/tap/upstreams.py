@@ -88,7 +88,7 @@ def upstreams(options: Iterable[str], environ: Mapping[str, str]) -> dict[str, U
 
 
 def accounts() -> list[AccountUpstream]:
-    """Return the upstreams for users who have logged in to a program."""
+    """Return the upstreams of users who logged in to a program."""
     return [program.account for program in PROGRAMS.values() if program.account is not None]
 
 

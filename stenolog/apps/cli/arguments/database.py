@@ -47,13 +47,13 @@ class DatabaseParameter(click.Path):
 
 
 def database_of(text: str | Path) -> Database:
-    """Return the database of a path or an address. Raises `InvalidEventError` for another."""
+    """Return the database of a path or address. Raises `InvalidEventError` for another."""
     checked = address.checked(text)
     return ServerDatabase(checked) if address.is_postgres(checked) else Path(checked)
 
 
 def file_of(db: Database, instead: str) -> Path:
-    """Return the file of a database, for a command that needs one.
+    """Return a database's file.
 
     Raises `InvalidEventError` for a server; `instead` is what to do there.
     """

@@ -35,10 +35,7 @@ def open_log(db: Database, *, create: bool = False) -> Log:
 
 
 def opened(db: Database, *, create: bool = False, **options: Any) -> Log:
-    """Return an open log, which the caller closes; `options` are those of `stenolog.open`.
-
-    Otherwise as `open_log`.
-    """
+    """Open as `open_log`, for the caller to close; `options` are those of `stenolog.open`."""
     from stenolog.adapters.conversation.log import open as open_or_make
     from stenolog.adapters.conversation.log import open_existing
 
@@ -92,7 +89,7 @@ def _command_meant(written: str) -> str:
 def find_both(log: Log, words: Sequence[str], default: str | None = None) -> tuple[Conversation, str]:
     """Return the conversation, the newest if left out, and the word after it.
 
-    If the word may be left out too (`default`), a single word is a position if it looks like one and no
+    If that word may be left out too (`default`), a single word is a position if it looks like one and no
     conversation has exactly that name.
     """
     if not words and default is None:
@@ -111,7 +108,7 @@ def find_both(log: Log, words: Sequence[str], default: str | None = None) -> tup
 
 
 def _are_swapped(log: Log, first: str, second: str) -> bool:
-    """Return whether the position and the conversation were given in each other's place."""
+    """Return whether position and conversation were swapped."""
     if "POSITION" not in _wanted() or not POSITION.fullmatch(first) or POSITION.fullmatch(second):
         return False
     return first not in log and bool(log.names(archived=True, prefix=second, limit=1))
@@ -134,5 +131,5 @@ def _newest(log: Log) -> str:
 
 
 def find_conversations(log: Log, written: str) -> list[Conversation]:
-    """Return the conversation that is meant, or all without a name."""
+    """Return the conversation, or all without a name."""
     return [find_conversation(log, written)] if written else [log[name] for name in log.names(archived=True)]

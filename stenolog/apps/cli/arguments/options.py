@@ -42,7 +42,6 @@ class OneOf(_Choice):
         return ""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the word."""
         if value not in self.choices:
             hint = did_you_mean(str(value), map(str, self.choices), most=1)
             self.fail(
@@ -82,7 +81,6 @@ class _Kind(OneOf):
     """A kind of entries by its word or the event's name."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the event's name, or a word that is finer."""
         word = super().convert(KINDS.get(value, value), param, ctx)
         return next((kind for kind, its_word in KINDS.items() if its_word == word), word)
 

@@ -38,7 +38,7 @@ class ConversationArgument(Protocol):
 
 
 def resolve(conversation: ConversationArgument, written: str, least: int = 1) -> int:
-    """Return the position that is written, from `least` to the last one.
+    """Return the written position, from `least` to the last one.
 
     Raises `InvalidEventError` for what is no position, `PositionNotFoundError` for a missing one.
     """
@@ -85,7 +85,7 @@ def _last(conversation: ConversationArgument, head: int, anchor: str, wanted: Ca
 
 
 def full_name(names: Iterable[str], written: str) -> str:
-    """Return the conversation with this name, or the only one with this beginning.
+    """Return the conversation of this name, or the only one with this beginning.
 
     A conversation and its forks (`talk~1`) count as one. Raises `ConversationNotFoundError`, naming the
     nearest, and `InvalidEventError` if several match.

@@ -27,7 +27,7 @@ def in_zone(time: datetime) -> datetime:
 
 
 def _zone() -> tzinfo | None:
-    """Return UTC; with --local None, which means this machine's zone."""
+    """Return UTC; with --local None: this machine's zone."""
     ctx = click.get_current_context(silent=True)
     return None if ctx is not None and ctx.params.get("local") else UTC
 
@@ -38,7 +38,7 @@ def now() -> datetime:
 
 
 def moment(written: str, expected: str = A_TIME, *, to_its_end: bool) -> datetime:
-    """Return the time that is written; a day means its end, or its beginning.
+    """Return the written time; a day means its end, or its beginning.
 
     Raises `InvalidEventError`, naming what was expected.
     """

@@ -1,7 +1,4 @@
-"""A person's session with a team in an event loop of its own, shared by `chat` and `run`.
-
-It prints entries as they come, and asks about calls that need approval.
-"""
+"""A person's session with a team in an event loop of its own, shared by `chat` and `run`."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ TICK = 1.0
 
 
 def summary_of(over: int | None) -> AutoSummary | None:
-    """Return what summarises requests of more than `over` tokens, each for its agent."""
+    """Return what summarises requests of over `over` tokens."""
     return None if over is None else AutoSummary(over=over)
 
 
@@ -193,7 +190,7 @@ class JsonPrinter:
         """End the run."""
 
     def catch_up(self, instead: str = "") -> None:
-        """Print the entries that are not printed yet."""
+        """Print the entries not printed yet."""
         for entry in self.conversation.entries(after=self._position):
             print_envelope("ok", entry)
             self._position = entry.position
@@ -302,7 +299,7 @@ class Approvals:
         return None
 
     def _edited(self, call: OpenCall) -> str:
-        """Return the arguments that a person gives; empty if none fit."""
+        """Return a person's arguments; empty if none fit."""
         given = self.lines.reply(ARGUMENTS) or ""
         try:
             return approval(self.work.conversation, ref(call), given).arguments if given.strip() else ""
@@ -335,16 +332,14 @@ class RunSession:
 
     @property
     def team(self) -> Team:
-        """The team that works."""
         return self.work.team
 
     @property
     def conversation(self) -> Conversation:
-        """The conversation."""
         return self.work.conversation
 
     def go(self, text: Message | None = None, to: Iterable[str] = ()) -> None:
-        """Send a message, if any, and run until only a person can go on."""
+        """Run as `BackgroundRun.go`."""
         self.work.go(text, to)
         while self.approvals.judge():
             self.work.go()
@@ -360,7 +355,7 @@ class RunSession:
         return list(describe_status(self.conversation, self.team.agents, self.hints))
 
     def outcome(self) -> CommandResult:
-        """Return the conversation's state; failed if an agent of the team has failed."""
+        """Return the conversation's state; failed if an agent of the team failed."""
         state = self.conversation.state()
         lanes: dict[str, Any] = {where: lane.status for where, lane in state.lanes.items()}
         data = {"conversation": self.conversation.name, "position": state.position, "lanes": lanes}
@@ -371,7 +366,7 @@ class RunSession:
 def open_session(
     conversation: Conversation, team: Team, hints: Hints, *, yes: bool, cancels: bool, leave: bool
 ) -> Iterator[RunSession]:
-    """Open a session with the command's options, and close the team at the end.
+    """Open a session with the command's options; close the team at the end.
 
     See `BackgroundRun` and `Approvals`.
     """

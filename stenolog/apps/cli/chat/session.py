@@ -35,12 +35,10 @@ class Chat:
 
     @property
     def team(self) -> Team:
-        """The team that takes part."""
         return self.desk.team
 
     @property
     def conversation(self) -> Conversation:
-        """The conversation."""
         return self.desk.conversation
 
     def say(self, text: Message, to: Iterable[str] = ()) -> None:
@@ -177,7 +175,7 @@ def why(chat: Chat, rest: str) -> None:
 
 
 def _last_request(chat: Chat, lane: str) -> tuple[str, int | None]:
-    """Return the agent whose request was sent last, and its position; now, if none was."""
+    """Return the last requested agent and position; now, if none was."""
     if lane and lane.partition("/")[0] not in chat.team.agents:
         raise InvalidEventError(f"expected one of {', '.join(chat.team.agents)}; found {lane!r}")
     for entry in backwards(chat.conversation, chat.conversation.position):

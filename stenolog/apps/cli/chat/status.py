@@ -1,4 +1,4 @@
-"""Status of a conversation at a terminal: calls to approve, failed or stopped agents, and next steps."""
+"""Status of a conversation at a terminal: calls to approve, failed or stopped agents, next steps."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ LONGEST_WORDS = 200
 
 
 class Hints(NamedTuple):
-    """Commands that the status lines suggest.
-
-    They approve a call, return to one, continue an agent, retry, and shorten a request.
-    """
+    """Commands that status lines suggest: approve, return to a call, continue, retry, shorten a request."""
 
     approve: str = "/approve"
     left: str = "/approve comes back to it"
@@ -52,7 +49,7 @@ def awaiting(state: State, agents: Agents) -> Iterator[tuple[LaneState, OpenCall
 
 
 def at_work(state: State, agents: Agents) -> str:
-    """Describe these agents' current work in a few words; empty if idle."""
+    """Describe these agents' current work; empty if idle."""
     doing = []
     for lane in state.lanes.values():
         match decision(state, lane).do if lane.agent in agents else "wait":
@@ -71,7 +68,7 @@ def failed(state: State, agents: Agents) -> list[str]:
 
 
 def stopped(conversation: Conversation, agents: Agents) -> list[str]:
-    """Return these agents' lanes that were stopped before they answered a person."""
+    """Return these agents' lanes that stopped before answering a person."""
     words = next(
         (entry.position for entry in backwards(conversation, conversation.position) if is_words(entry)), 0
     )
@@ -88,7 +85,7 @@ def is_words(entry: Entry) -> bool:
 
 
 def last_exchange(conversation: Conversation) -> list[str]:
-    """Return the beginning of a person's last message, and of the last one to that person."""
+    """Return the beginnings of a person's last message, and of the last one to that person."""
     answer, hidden = "", conversation.settings().hides
     for entry in backwards(conversation, conversation.position):
         if any(entry.position in span for span in hidden):

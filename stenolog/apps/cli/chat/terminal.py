@@ -165,7 +165,6 @@ class Stopwatch:
 
     @property
     def seconds(self) -> float:
-        """The elapsed seconds."""
         return time.monotonic() - self._begun
 
 
@@ -193,7 +192,7 @@ def pages_of(call: ToolCall) -> list[str]:
 
 
 def arguments(raw: str) -> str:
-    """Return a call's arguments in short; as they came if they are no object."""
+    """Return a call's arguments in short; unchanged if no object."""
     try:
         given = json.loads(raw)
     except ValueError:
@@ -209,7 +208,7 @@ def _value(value: object) -> str:
 
 
 def result_lines(result: ToolResult) -> list[str]:
-    """Return the first lines of a result, and how many more there are."""
+    """Return a result's first lines, and how many more there are."""
     rows = in_words(result.parts).strip().splitlines()
     if len(rows) <= RESULT_LINES:
         return rows
@@ -315,12 +314,12 @@ class Piped:
         return text.rstrip("\r\n") if text else None
 
     def reply(self, prompt: str) -> str | None:
-        """Return None: there is nobody to ask."""
+        """Return None: nobody can be asked."""
         return None
 
 
 def lines(*, asks: bool = True) -> Lines:
-    """Return the terminal, if there is one for reading and writing and questions are allowed."""
+    """Return the terminal, if it can read and write and questions are allowed."""
     return Keyboard() if asks and sys.stdin.isatty() and sys.stdout.isatty() else Piped()
 
 

@@ -124,7 +124,7 @@ class RunPrinter:
             self._stream(happened)
 
     def _act(self, delta: StreamDelta) -> None:
-        """Show what a program does by itself once, such as its own tool calls."""
+        """Show a program's own act once, such as a call of its own tools."""
         line = act_in_words(delta.text)
         if line and (shown := (delta.lane, delta.part, line)) not in self._acts:
             self._acts.add(shown)
@@ -143,7 +143,7 @@ class RunPrinter:
             self._write_said()
 
     def _write_said(self) -> None:
-        """Write the text held back while it might have been only a pass."""
+        """Write the text held back as a possible pass."""
         words, self._written = self._said[self._written :], len(self._said)
         if words:
             self._write("said", words)

@@ -16,12 +16,12 @@ takes_verbose = click.option("-v", "--verbose", is_flag=True, help="List each co
 
 
 def is_listed(conversations: int, failed: bool, *, verbose: bool) -> bool:
-    """Return whether a conversation gets a line of its own, among so many."""
+    """Return whether a conversation gets a line of its own."""
     return failed or verbose or conversations <= LISTED
 
 
 def messages(notes: Sequence[Diagnostic], *, verbose: bool) -> tuple[Diagnostic, ...]:
-    """Return the notes for a person: faults of the file as one, and many of a kind counted."""
+    """Return a person's notes: faults of the file as one, and many of a kind counted."""
     of_file = [note for note in notes if note.code == "file"]
     others = [note for note in notes if note.code != "file"]
     many: Counter[tuple[str, str]] = Counter(
@@ -54,14 +54,13 @@ def _faults_of_file(notes: Sequence[Diagnostic], *, verbose: bool) -> list[Diagn
 
 
 class CheckResults(NamedTuple):
-    """The results of a check of the log, and of its requests; None if that was not asked for."""
+    """Results of checks of the log, and of its requests; None if not asked for."""
 
     log: CommandResult | None = None
     requests: CommandResult | None = None
 
     @property
     def parts(self) -> list[CommandResult]:
-        """The results that there are."""
         return [part for part in self if part is not None]
 
 
@@ -74,7 +73,7 @@ def summary(checked: CheckResults) -> Piece:
 
 
 def summarized(found: CommandResult, checked: CheckResults) -> CommandResult:
-    """Return the result of a check, with a summary line for several conversations."""
+    """Return a check's result, with a summary line for several conversations."""
     data: Any = found.data
     return found._replace(closing=(summary(checked),)) if len(data["conversations"]) > 1 else found
 

@@ -24,7 +24,7 @@ SIGNS = {"-": "red", "+": "green", "~": "yellow"}
 def difference_drawn(
     diff: RequestDiff, before: Request, after: Request, found: Difference | None = None
 ) -> Iterator[Piece]:
-    """Yield two requests: their sizes, their common beginning and its end, and every change."""
+    """Yield two requests: sizes, common beginning and its end, every change."""
     yield wrapped(
         (_names(before, after), "bold cyan"),
         f"  {diff.tokens_before:,} → {diff.tokens_after:,} tok",

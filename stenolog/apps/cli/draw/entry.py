@@ -31,7 +31,7 @@ SHORT, DEEPEST = 80, 2
 
 
 def raw_entry(entry: Entry) -> Iterator[Piece]:
-    """Yield the text of an entry and the raw arguments of its tool calls; without either, all fields."""
+    """Yield an entry's text and its tool calls' raw arguments; without either, all fields."""
     event = entry.event
     text = getattr(event, "text", "")
     calls = event.tool_calls if isinstance(event, AssistantMessage) else ()
@@ -44,7 +44,7 @@ def raw_entry(entry: Entry) -> Iterator[Piece]:
 
 
 def full_entry(entry: Entry, conversation: Conversation) -> Iterator[Piece]:
-    """Yield an entry: its fields, its parts with their calls' outcomes, and the record that proves it."""
+    """Yield an entry: fields, parts with their calls' outcomes, and the record that proves it."""
     data = entry_data(entry)
     is_gone = is_erased(entry.event)
     topic = erasure_words(entry, conversation) if is_gone else data["topic"]
@@ -71,7 +71,7 @@ def full_entry(entry: Entry, conversation: Conversation) -> Iterator[Piece]:
 def _parts(
     values: Sequence[Part], parts: Iterable[dict[str, Any]], outcomes: Sequence[CallLine]
 ) -> Iterator[Piece]:
-    """Yield each part; an act of a program as a call with its result. `parts` are the JSON of `values`."""
+    """Yield each part; a program's act as a call with its result. `parts` are the JSON of `values`."""
     ran, calls = acts(values), iter(outcomes)
     next_act = iter(ran)
     for value, part in zip(values, parts, strict=True):
@@ -113,7 +113,7 @@ def _act(act: Act) -> Iterator[Piece]:
 
 
 def _signatures(part: dict[str, Any]) -> Iterator[Piece]:
-    """Take the provider's proofs out of a part, and yield a short note for each."""
+    """Take the provider's proofs out of a part; yield a short note for each."""
     proofs = {how: part.pop(name) for name, how in PROOFS.items() if part.get(name)}
     whose = f" by {part.pop('provider')}" if proofs and part.get("provider") else ""
     for how, proof in proofs.items():
@@ -121,7 +121,7 @@ def _signatures(part: dict[str, Any]) -> Iterator[Piece]:
 
 
 def _named_arguments(written: object) -> dict[str, object]:
-    """Return the arguments of a call by name; empty for text that is not a JSON object."""
+    """Return a call's arguments by name; empty for no JSON object."""
     if not isinstance(written, str):
         return {}
     try:
@@ -132,7 +132,7 @@ def _named_arguments(written: object) -> dict[str, object]:
 
 
 def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return the pairs of an object. Raises ValueError for a repeated name: one would be lost."""
+    """Return an object's pairs. Raises ValueError for a repeated name: one would be lost."""
     if len(dict(pairs)) < len(pairs):
         raise ValueError
     return dict(pairs)

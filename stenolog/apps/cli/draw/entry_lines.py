@@ -39,7 +39,7 @@ def styled_kind(event: Event) -> tuple[str, str]:
 def log_lines(entries: Iterable[Entry], conversation: Conversation, *, all: bool) -> Iterator[Piece]:
     """Yield the lines of a log, with a line for each day.
 
-    Unless `all`, mode switches that only carry another program's settings are counted, not shown.
+    Unless `all`, mode switches with only another program's settings are counted, not shown.
     """
     day, digits = "", len(str(conversation.position))
     hidden: Counter[str] = Counter()
@@ -58,7 +58,7 @@ def log_lines(entries: Iterable[Entry], conversation: Conversation, *, all: bool
 
 
 def not_shown(hidden: Counter[str], instead: str) -> Iterator[Piece]:
-    """Yield a line on hidden mode switches, counted by their programs."""
+    """Yield a line on hidden mode switches, counted by program."""
     if is_narrow():
         yield Note(f"hidden in {width()} columns: times (--json has all)")
     if hidden:
@@ -67,7 +67,7 @@ def not_shown(hidden: Counter[str], instead: str) -> Iterator[Piece]:
 
 
 def carries_settings_of(event: Event) -> str:
-    """Return the program whose settings are all that a mode switch carries, empty for any other event."""
+    """Return the program whose settings are all that a mode switch has, else ""."""
     if not isinstance(event, ModeSwitch) or not event.meta or changes(event):
         return ""
     return next(iter(event.meta))
@@ -80,10 +80,10 @@ def entry_line(
     tools: dict[str, str] | None = None,
     erased: dict[int, str] | None = None,
 ) -> TextLine:
-    """Return an entry on one line: its words and calls first, its thoughts last.
+    """Return an entry on one line: words and calls first, thoughts last.
 
     `digits` is the width of positions. With its `conversation` calls and results get names; `tools` are known
-    names by the ids of calls, `erased` known erasures by position.
+    names by calls' ids, `erased` known erasures by position.
     """
     (_, who, what, thought), (kind, style) = lines.entry_line(entry), styled_kind(entry.event)
     what = _verdict(entry, conversation) or what
@@ -137,7 +137,7 @@ def _tool_called(entry: Entry, conversation: Conversation | None) -> str:
 def erasure_words(
     entry: Entry, conversation: Conversation | None, known: dict[int, str] | None = None
 ) -> str:
-    """Return why and when an entry was erased; the erasures that are read for it are added to `known`."""
+    """Return why and when an entry was erased; add the read erasures to `known`."""
     found = {} if known is None else known
     if entry.position not in found and conversation is not None:
         found |= erasures(conversation.entries(after=entry.position))

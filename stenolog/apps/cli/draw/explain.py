@@ -73,7 +73,7 @@ def _move_line(step: Transition) -> Piece:
 
 
 def _lane_lines(lane: explain.InLane, last: int, width: int) -> Iterator[Piece]:
-    """Yield a line for each stretch. `width` is that of the lanes' names; 0 puts them above."""
+    """Yield a line for each stretch. `width` is that of lanes' names; 0 puts them above."""
     if not width:
         yield line((lane.lane, "cyan"))
         lane = lane._replace(lane="")
@@ -114,7 +114,7 @@ def _placed(form: explain.Form) -> str:
 
 
 def _counts(stretch: explain.Stretch) -> str:
-    """Say in how many requests an entry was sent, and how many of these can be proved."""
+    """Say in how many requests an entry was sent, and how many can be proved."""
     if stretch.form.fate not in (*DISPOSITIONS, "held"):
         return ""
     sent, receipts, sendable = len(stretch.answered), len(stretch.sent), stretch.sendable
@@ -127,7 +127,7 @@ def _counts(stretch: explain.Stretch) -> str:
 
 
 def _by_place(references: Iterable[Reference], back: bool) -> dict[tuple[int, int], list[str]]:
-    """Return the fields that refer to each place, by its first and last position."""
+    """Return the referring fields by place, its first and last position."""
     fields: dict[tuple[int, int], list[str]] = {}
     for ref in references:
         place = (ref.first, ref.last) if back else (ref.position, ref.position)
@@ -177,7 +177,7 @@ def _link_row(link: BlameLink, mark: str = "") -> tuple[Cell, ...]:
 def reasons_drawn(
     request: Request, reasons: Iterable[explain.Reason], bill: Bill = NO_BILL, *, whole: bool
 ) -> Iterator[Piece]:
-    """Yield each part with its reason on one line, and its text on the next, in full if `whole`."""
+    """Yield each part with its reason on one line, and its text on the next, whole if `whole`."""
     yield from head_lines(request, bill)
     yield from bill_lines(bill)
     for reason in reasons:
@@ -229,7 +229,7 @@ def _room_line(room: BudgetRoom) -> Piece:
 
 
 def view_drawn(entries_seen: Sequence[Seen], agent: str, minus: str, log: Sequence[Entry]) -> Iterator[Piece]:
-    """Draw the entries that one agent has seen and the other has not, each with its source."""
+    """Draw the entries that one agent has seen and the other has not, with sources."""
     yield wrapped(
         (agent, "bold cyan"), f" has seen {counted(len(entries_seen), 'entry', 'entries')} that ",
         (minus, "bold cyan"), f" has not, at {log[-1].position}",
@@ -258,5 +258,5 @@ def _seen_row(seen: Seen, entry: Entry) -> tuple[Cell, ...]:
 
 
 def tokens(before: int, after: int) -> str:
-    """Return the tokens in and out, as one number if they are the same."""
+    """Return the tokens in and out, as one number if equal."""
     return f"{after:,}" if before in (after, 0) else f"{before:,} → {after:,}"

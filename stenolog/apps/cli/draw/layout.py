@@ -58,7 +58,7 @@ def _line(pieces: Iterable[Styled], coloured: bool) -> str:
 
 
 def wrapped(*pieces: Cell, hang: int = 0, indent: int = 0) -> Wrapped:
-    """Return a line of pieces that is never cut: see `Wrapped`."""
+    """Return a `Wrapped`."""
     return Wrapped(*pieces, hang=hang, indent=indent)
 
 
@@ -99,7 +99,7 @@ class TableRows:
         self.spare = [title for title in spare if title in self.titles]
 
     def piped(self) -> Iterator[str]:
-        """Yield the titles and the rows as lines for another program."""
+        """Yield titles and rows for another program."""
         yield "\t".join(self.titles)
         for row in self.rows:
             yield "\t".join(words for words, _ in row)
@@ -184,12 +184,12 @@ def table(
     names: int = NARROWEST,
     spare: Sequence[str] = (),
 ) -> TableRows:
-    """Return a table without lines: see `TableRows`."""
+    """Return a `TableRows`."""
     return TableRows(columns, rows, least, names, spare)
 
 
 def _fitted(cell: Styled, width: int, column: str) -> tuple[Styled, Styled]:
-    """Return a cell as wide as its column: its words and its blanks, in their order."""
+    """Return a cell as wide as its column: words and blanks, in order."""
     words, style = cell
     size = cell_len(words)
     if size > width:

@@ -34,7 +34,7 @@ NOTES = (
 
 
 def budget_drawn(rows: Sequence[BudgetRow], source: str) -> Iterator[Piece]:
-    """Yield a line for each policy under each budget, and the meanings of the columns."""
+    """Yield a line for each policy and budget, and the columns' meanings."""
     names = _policy_names(row.policy for row in rows)
     yield table(BUDGET_COLUMNS, [_budget_row(row, names[in_short(row.policy)]) for row in rows])
     for written, name in names.items():
@@ -105,7 +105,7 @@ def _size_row(title: str, request: Request) -> Sequence[Cell]:
 
 
 def bisect_drawn(found: Bisected, lane: str, entries: Mapping[int, Entry], note: str = "") -> Iterator[Piece]:
-    """Draw the fate of the text, the entries that explain it, and a note on requests of other programs."""
+    """Draw the text's fate, the entries that explain it, and a note on other programs' requests."""
     yield from _fate_lines(found, lane, entries)
     if note:
         yield wrapped((note, "yellow"), hang=2)

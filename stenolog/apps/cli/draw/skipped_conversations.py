@@ -15,17 +15,17 @@ def refusal(
 
 
 class SkippedConversations:
-    """Conversations of a corpus of which not every request can be built, each with the first reason.
+    """Conversations with requests that cannot be built, each with the first reason.
 
-    An unknown policy or entry is a warning: nothing would be sent. Damage, and what is missing on this
-    machine, is an error.
+    An unknown policy or entry is a warning: nothing would be sent. Damage, and what this machine lacks, is an
+    error.
     """
 
     def __init__(self) -> None:
         self._notes: dict[tuple[str, str], Diagnostic] = {}
 
     def take(self, db: str, name: str, error: StenologError, lane: str = "") -> None:
-        """Take the reason of one lane, or of the whole conversation."""
+        """Take one lane's reason, or the whole conversation's."""
         known = isinstance(error, InvalidPolicyError | UnsupportedVersionError)
         where = f"{db}: {name!r}{f' ({lane})' if lane else ''}"
         note = refusal(name, error, where, "warning" if known else "error")
@@ -33,10 +33,9 @@ class SkippedConversations:
 
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
-        """One for each conversation."""
         return tuple(self._notes.values())
 
     @property
     def failed(self) -> bool:
-        """True if a request that could not be built should have been."""
+        """True if a request should have been built and could not."""
         return any(note.severity == "error" for note in self.notes)

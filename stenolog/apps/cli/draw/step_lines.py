@@ -24,13 +24,13 @@ DECISIONS = {
 
 
 def erased_among(conversation: Conversation, steps: Iterable[Transition]) -> set[int]:
-    """Return the positions of erased entries among those of the transitions."""
+    """Return erased entries' positions among the transitions'."""
     unknown = (step.position for step in steps if step.kind == "unknown")
     return {at for at in unknown if is_erased(conversation.entry(at).event)}
 
 
 def step_lines(steps: Iterable[Transition], erased: Collection[int] = ()) -> Iterator[Piece]:
-    """Yield a table with a row for each transition; `erased` are the positions of erased entries."""
+    """Yield a table row for each transition; `erased` are erased entries' positions."""
     from .layout import table
 
     columns = (">ENTRY", "~AGENT", "TRIGGER", "~NEXT", "THEN", "*NOTE")

@@ -48,9 +48,8 @@ def drawn_timeline(
 ) -> Iterator[Piece]:
     """Yield the whole timeline. An answer that is only the `pass_token` is shown as a pass.
 
-    `hides` are the positions that are out of context by now, `compacted` those that a summary replaced.
-    Unless `full`, long outputs and notes are cut, and a run of hidden entries, or of a call's errors, is one
-    line.
+    `hides` are positions out of context by now, `compacted` those that a summary replaced. Unless `full`,
+    long outputs and notes are cut, and a run of hidden entries, or of a call's errors, is one line.
     """
     is_out, is_compacted, rest = within(hides), within(compacted), deque(items)
 
@@ -78,7 +77,7 @@ def drawn_timeline(
 def _popped(
     rest: deque[TimelineItem], first: TimelineItem, is_hidden: Callable[[int], bool]
 ) -> Iterator[TimelineItem]:
-    """Take the items that are drawn as one line with this one."""
+    """Take the items that are drawn on one line with this one."""
     if first.hidden and is_hidden(first.position):
         while rest and is_hidden(rest[0].position) and (rest[0].hidden or rest[0].kind == "mode"):
             yield rest.popleft()
@@ -92,7 +91,7 @@ def _is_rewind(item: TimelineItem) -> bool:
 
 
 def _hidden_run(run: Sequence[TimelineItem], before: int | None) -> Piece:
-    """Return one line for several hidden entries; `before` is the entry that a rewind led back to."""
+    """Return one line for hidden entries; `before` is the entry that a rewind led back to."""
     positions = {position for item in run for position in (item.position, item.result) if position}
     to = "" if before is None else f": rewound to {before or 'the beginning'}"
     where = f"  {min(positions)}-{max(positions)}"

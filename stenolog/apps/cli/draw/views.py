@@ -38,7 +38,7 @@ DISPOSITIONS = {"kept": "green", "reworded": "yellow", "added": "magenta"}
 
 
 def drawn_request(request: Request, entries: Iterable[Entry], bill: Bill = NO_BILL) -> Iterator[Piece]:
-    """Yield the whole request: its summary, whether it may be sent, and its parts with their sources."""
+    """Yield the request: summary, whether it may be sent, parts with sources."""
     words = {entry.position: describe(entry).what for entry in entries}
     yield from head_lines(request, bill)
     yield from bill_lines(bill)
@@ -56,7 +56,7 @@ def drawn_request(request: Request, entries: Iterable[Entry], bill: Bill = NO_BI
 def _marked(
     number: Cell, span: Cell, role: Cell, what: Cell, rule: Cell, tokens: Cell, text: Cell
 ) -> Sequence[Cell]:
-    """Return the cells of a row in a narrow table: a mark for the word, and one number of tokens."""
+    """Return a row's cells in a narrow table: a mark for the word, and one number of tokens."""
     word, style = (what, "") if isinstance(what, str) else what
     if word not in MARKS:
         return number, span, role, "", what, tokens, text
@@ -93,7 +93,7 @@ def head_lines(request: Request, bill: Bill = NO_BILL) -> Iterator[Piece]:
 
 
 def bill_lines(bill: Bill) -> Iterator[Piece]:
-    """Draw the bill for a request, with a note on what the log lacks."""
+    """Draw a request's bill, with a note on what the log lacks."""
     if bill.tokens:
         cached = f", {bill.cached:,} of them cached" if bill.cached else ""
         had = f"billed {bill.tokens:,} tokens{cached}, by the answer at {bill.position}"
@@ -153,7 +153,7 @@ def _row(row: Row, request: Request, words: Mapping[int, str], shared: Counter[i
 
 
 def folded(runs: Iterable[Run]) -> list[tuple[Run, int]]:
-    """Return the omitted runs, oldest first, each with its count: one a rule if an API cannot carry it."""
+    """Return the omitted runs, oldest first, with counts: one a rule if an API cannot carry it."""
     first: dict[str, int] = {}
     found: list[tuple[Run, int]] = []
     for run in runs:
@@ -197,7 +197,7 @@ def drawn(
     *,
     titles: Sequence[str] = (),
 ) -> Iterator[Piece]:
-    """Yield a line for each, a total, and details of the errors and the prices.
+    """Yield a line for each, a total, and details of errors and prices.
 
     `source` is where the prices come from, `titles` are the last column.
     """

@@ -33,7 +33,7 @@ EARLY = "the answer ended early"
 class Answered(NamedTuple):
     """Outcome of an exchange. `failure` is None for a whole answer.
 
-    `id` is the provider's id of the response, `model` the one that answered.
+    `id` is the response's at the provider, `model` the one that answered.
     """
 
     parts: tuple[AssistantPart, ...]
@@ -75,7 +75,7 @@ def _refusal(api: str, exchange: RecordedExchange, content: bytes) -> ModelError
 
 
 def sse_events(content: bytes) -> Iterator[Json]:
-    """Yield the JSON of each whole event of a stream, without comments, pings and `[DONE]`."""
+    """Yield each whole event's JSON, without comments, pings and `[DONE]`."""
     text = content.decode("utf-8", "replace").removeprefix("\ufeff")
     data: list[str] = []
     # Not `splitlines`: it would break lines at characters that JSON may hold.
@@ -136,7 +136,7 @@ def _complete(answer: ModelResponse, id: str) -> Answered:
 
 
 def counted_tokens(api: str, content: bytes) -> int | None:
-    """Return the tokens in the answer to a token-count request; None if it has none."""
+    """Return the tokens in a token count's answer, or None."""
     try:
         given = as_dict(json.loads(content))
     except (ValueError, RecursionError):
@@ -146,7 +146,7 @@ def counted_tokens(api: str, content: bytes) -> int | None:
 
 
 def without_secrets(answered: Answered) -> Answered:
-    """Return an outcome without secrets in its parts and its error message."""
+    """Return an outcome with secrets removed from parts and error."""
     failure = answered.failure
     if failure is not None:
         failure = ModelError(failure.category, redacted(failure.message)[0], status=failure.status)

@@ -73,7 +73,7 @@ def _signs(_changes: int) -> _Signs:
 
 
 def identity_of(exchange: RecordedExchange, request: WireRequest) -> Identity:
-    """Return the identity of a request, by the ids that its program sends."""
+    """Return a request's identity, by the ids that its program sends."""
     signs = _signs(PROGRAMS.changes)
     headers, client = exchange.headers, client_of(exchange)
     kind = request.kind or kind_of(request, is_agent=client != UNKNOWN)
@@ -126,7 +126,7 @@ def client_of(exchange: RecordedExchange) -> str:
 
 
 def kind_of(request: WireRequest, *, is_agent: bool = True) -> str:
-    """Return the purpose of a request that is no turn; empty for a turn.
+    """Return a request's purpose if it is no turn; empty for a turn.
 
     `is_agent`: the program is known, and its turns have tools. Any other's user messages are turns.
     """

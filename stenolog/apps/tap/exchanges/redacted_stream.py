@@ -31,8 +31,8 @@ class _Place(NamedTuple):
 def redacted_stream(text: str) -> tuple[str, tuple[str, ...]]:
     """Return events with the kind of each secret in its place, and the kinds, each once.
 
-    Texts at the same place of several events are one text, since a stream sends an answer in pieces. Events
-    are server-sent ones, lines of JSON, or the items of a list.
+    Texts at the same place of several events are one text. Events are server-sent ones, lines of JSON, or the
+    items of a list.
     """
     lines, events = _events(text)
     runs, of_index = dict[tuple[Any, ...], list[_Place]](), dict[tuple[Any, ...], list[_Place]]()
@@ -51,7 +51,7 @@ def redacted_stream(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _events(text: str) -> tuple[list[str], dict[int, tuple[str, Any]]]:
-    """Return lines, with their ends between them, and the events: each one's prefix and JSON."""
+    """Return lines, with their ends, and the events' prefixes and JSON."""
     if text[:1] == "[" and isinstance(whole := _json(text), list):
         return [text], {0: ("", whole)}
     lines, events = _ENDS.split(text), dict[int, tuple[str, Any]]()
@@ -77,7 +77,7 @@ def _json(text: str) -> Any:
 def _texts(
     value: Any, path: tuple[Any, ...] = (), indexes: tuple[int, ...] = (), *, is_inner: bool = False
 ) -> Iterator[tuple[tuple[Any, ...], tuple[int, ...], Any, Any]]:
-    """Yield each text in JSON: its path, the indexes beside it, and its container and key."""
+    """Yield each text in JSON: its path, the indexes beside it, container and key."""
     is_list = isinstance(value, list)
     if not is_list:
         named = (each for key, each in value.items() if key.endswith("index") and isinstance(each, int))

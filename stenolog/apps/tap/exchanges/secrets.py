@@ -192,7 +192,7 @@ def secrets_in(text: str) -> Iterator[Secret]:
 
 
 def _unescaped(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """Return a text without JSON's escapes, and for places in it the index there and in the original."""
+    """Return a text without JSON's escapes, and indexes of places there and in the original."""
     pieces, places, length, last = list[str](), [(0, 0)], 0, 0
     if "\\" in text:
         for escape in _ESCAPE.finditer(text):
@@ -223,7 +223,7 @@ def _matches(form: _Form, text: str, small: str) -> Iterator[tuple[Secret, int]]
 
 
 def _windows(anchors: Iterable[str], small: str) -> Iterator[tuple[int, int]]:
-    """Yield the parts of a text around anchors; searching all of it for each form is slow."""
+    """Yield the parts of a text around anchors; searching all for each form is slow."""
     present = [anchor for anchor in anchors if anchor in small]
     places = sorted({at for anchor in present for at in _occurrences(anchor, small)} if present else ())
     first = end = 0

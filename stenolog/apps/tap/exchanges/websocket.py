@@ -1,6 +1,6 @@
 """Turns of a websocket: each client message that asks for a response, and its events.
 
-Codex uses OpenAI's Responses this way. Frames are only read, with the agreed compression.
+Codex uses OpenAI's Responses so. Frames are only read, with the agreed compression.
 """
 
 from __future__ import annotations

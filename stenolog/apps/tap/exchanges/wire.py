@@ -1,4 +1,4 @@
-"""Requests of the providers' APIs, read from their bodies: the API, and the messages."""
+"""Requests of the providers' APIs, read from their bodies."""
 
 from __future__ import annotations
 
@@ -87,7 +87,6 @@ class WireRequest:
 
     @cached_property
     def system_texts(self) -> list[str]:
-        """The texts of the system prompt."""
         return self.reader.system(self.body)
 
     @property
@@ -133,7 +132,7 @@ def short_hash(text: str) -> str:
 
 
 def api_of(method: str, path: str, upstream: str = "") -> tuple[str, str]:
-    """Return the API that a request is for, and its kind; two empty texts for no model's."""
+    """Return a request's API and kind, or two empty texts."""
     if method.upper() != "POST":
         return "", ""
     return _api_at(path.partition("?")[0], upstream, FORMATS.changes)
@@ -141,7 +140,7 @@ def api_of(method: str, path: str, upstream: str = "") -> tuple[str, str]:
 
 @lru_cache(maxsize=256)
 def _api_at(path: str, upstream: str, changes: int) -> tuple[str, str]:
-    """Return the API and kind of a path; of several APIs that of the upstream's provider.
+    """Return a path's API and kind; of several APIs that of the upstream's provider.
 
     `changes` counts changes of the registry, so that a new format is found.
     """
@@ -153,7 +152,7 @@ def _api_at(path: str, upstream: str, changes: int) -> tuple[str, str]:
 
 
 def wire_request(exchange: RecordedExchange) -> WireRequest | None:
-    """Return the request to a model in an exchange; None if it is none."""
+    """Return an exchange's request to a model, or None."""
     api, kind = api_of(exchange.method, exchange.path, exchange.upstream)
     if not api:
         return None

@@ -1,4 +1,4 @@
-"""Exchanges assembled from a journal's records, and recorded as they become whole."""
+"""Exchanges assembled from a journal's records, and recorded once whole."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RunRecord(Protocol):
 
 
 class Content:
-    """Content of a request as it comes: in memory, or as blobs if too large."""
+    """A request's content: in memory, or as blobs if too large."""
 
     def __init__(self, put: Callable[[bytes], str]) -> None:
         self._put = put
@@ -61,7 +61,7 @@ class Content:
 
 
 class Assembler:
-    """Takes the records of a run in order, and records each exchange when it is whole."""
+    """Assembler of a run's records, in order, which records each whole exchange."""
 
     def __init__(self, recording: Transcriber, sleep: Callable[[float], object] = time.sleep) -> None:
         self._recording = recording
@@ -71,7 +71,7 @@ class Assembler:
         self._websockets: dict[int, Websocket] = {}
 
     def take(self, record: RunRecord) -> Iterator[int]:
-        """Take a record; yield the numbers of exchanges that are recorded for good."""
+        """Take a record; yield the numbers of durably recorded exchanges."""
         number, payload = record.exchange, record.payload
         if record.kind == "request":
             self._exchanges[number] = _begun(_json(payload), record.time_ns)
@@ -126,7 +126,6 @@ class Assembler:
         yield number
 
     def _turn(self, turn: tuple[RecordedExchange, bool]) -> None:
-        """Record a request over a websocket, or its answer."""
         exchange, is_answer = turn
         record = self._recording.answer if is_answer else self._recording.request
         self._until_stored(lambda: record(exchange))
@@ -138,7 +137,7 @@ class Assembler:
         self._until_stored(lambda: self._recording.gap(reason, number_of, id))
 
     def _until_stored(self, store: Callable[[], object]) -> None:
-        """Store something, and retry while the disk is full; the journal keeps it until then."""
+        """Store something; retry while the disk is full: the journal keeps it."""
         while True:
             try:
                 store()

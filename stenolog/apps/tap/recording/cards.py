@@ -18,7 +18,7 @@ BETWEEN = "\n\n"
 
 
 def card_of(request: WireRequest, before: AgentCard | None, stored: Collection[str] = ()) -> AgentCard:
-    """Return the card that a request shows; the previous one if nothing has changed.
+    """Return the card that a request shows; the previous one if unchanged.
 
     `stored` are the names of tools that the provider has with earlier messages.
     """

@@ -1,7 +1,7 @@
 """One agent's requests in sequence: which of their messages the log has, and which are new.
 
-A client sends its whole history each time. Messages are compared with those of the last request by hash: what
-is missing there is new, what is missing here is out of context from then on.
+A client sends its whole history each time. Messages are compared with the last request's by hash: what is
+missing there is new, what is missing here is out of context from then on.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class MessagePlan(NamedTuple):
 
 
 class Alignment(NamedTuple):
-    """The messages of a request compared with the lane: a plan for each.
+    """A request's messages compared with the lane: a plan for each.
 
-    `same` is the number of leading messages that are unchanged. `gone` and `back` are the positions that the
-    history lost and has again.
+    `same` is the number of unchanged leading messages. `gone` and `back` are the positions that the history
+    lost and has again.
     """
 
     plans: list[MessagePlan]
@@ -62,7 +62,7 @@ class Anchor(NamedTuple):
 
 
 class StoredHistory(NamedTuple):
-    """History that a provider stores with a response: each message's likeness and positions."""
+    """History that a provider stores with a response: messages' likenesses and positions."""
 
     hashes: Sequence[str]
     positions: Sequence[Positions]
@@ -134,7 +134,7 @@ class Lane:
         return sorted({position for each in self.positions for position in each})
 
     def note_answer(self, event: AssistantMessage, entry_id: str, position: int) -> None:
-        """Remember an appended answer, to recognise it in the client's history."""
+        """Remember an answer, to recognise it in the client's history."""
         mark = message_events.mark_of(event.parts)
         if mark.words:
             self._words.setdefault(mark.words, []).append(position)
@@ -180,7 +180,7 @@ class Lane:
         return Alignment(plans, hashes, same, gone, back)
 
     def stored_tools(self, request: WireRequest) -> frozenset[str]:
-        """Return the tools that the provider has with the messages before a request."""
+        """Return the tools that the provider has with earlier messages."""
         tools = self.item_tools
         if tools is None:
             tools = frozenset(tool.name for tool in (self.card.tools if self.card else None) or ())
@@ -189,7 +189,7 @@ class Lane:
         return self.item_tools
 
     def note_response(self, id: str, history: StoredHistory, position: int) -> None:
-        """Remember what the provider has stored with an answer; a request may continue it."""
+        """Remember what the provider stored with an answer; a request may continue it."""
         if self._is_stored is None:
             self._is_stored = bool(reader_of(self.api).follows)
         if not self._is_stored:  # no other API has such requests, and each history is a copy
@@ -198,7 +198,7 @@ class Lane:
         self._stored[id] = StoredHistory([*history.hashes, id], [*history.positions, (position,)])
 
     def has_stored(self, response: str) -> bool:
-        """Return whether a response is this lane's, so that its history is known."""
+        """Return whether a response is this lane's, with known history."""
         return response in self._stored or response == self.warm_up[0]
 
     def after_warm_up(self, request: WireRequest) -> WireRequest:
@@ -209,7 +209,7 @@ class Lane:
         return replace(request, previous="", messages=[*messages, *request.messages])
 
     def _known_behind(self, request: WireRequest) -> list[int]:
-        """Return for each message the highest position of known answers and results after it."""
+        """Return for each message the highest position of known later answers and results."""
         highest, found = 0, list[int]()
         for index in reversed(range(len(request.messages))):
             found.append(highest)
@@ -222,7 +222,7 @@ class Lane:
         return found[::-1]
 
     def _provided(self, request: WireRequest) -> StoredHistory:
-        """Return the messages before a request's, which the provider has."""
+        """Return the earlier messages, which the provider has."""
         if not request.previous:
             return StoredHistory((), ())
         # Of an unknown response it is taken to be all that there is.
@@ -239,7 +239,7 @@ class Lane:
         limit: int,
         blobs: Blobs,
     ) -> MessagePlan:
-        """Return the plan of one message; words said before `limit` may recur in it."""
+        """Return one message's plan; words said before `limit` may recur in it."""
         if index < request.history_start:
             return MessagePlan(())
         used = {position for plan in before for position in plan.positions}
@@ -268,7 +268,7 @@ class Lane:
         return MessagePlan((), tuple(self._with_call(event) for event in events))
 
     def _said_again(self, events: Sequence[Known], after: int, before: int) -> Positions:
-        """Return the positions in between that say all of this; () if not all is said."""
+        """Return the positions in between that say all of this; () otherwise."""
         positions: list[int] = []
         for event in events:
             found = self._said.get(_words_key(event), ()) if isinstance(event, UserMessage) else ()
@@ -317,7 +317,7 @@ class Lane:
         return next((self._thoughts[key] for key in keys if key in self._thoughts), 0)
 
     def _learn_ids(self, parts: Sequence[AssistantPart], position: int) -> None:
-        """Remember a client's ids for calls that their provider gave none."""
+        """Remember a client's ids for calls without the provider's."""
         theirs = [part.id for part in parts if isinstance(part, ToolCall)]
         if all(id in self.calls for id in theirs):
             return
@@ -330,7 +330,7 @@ class Lane:
                     self.open_calls[our_call] = self.open_calls.pop(id)
 
     def settle(self, alignment: Alignment, placed: Sequence[Positions]) -> None:
-        """Take a request as the last one; `placed` are the positions of each message."""
+        """Take a request as the last one; `placed` are each message's positions."""
         self.hashes, self.positions = alignment.hashes, [*placed]
         self.attempts = []
         self.hidden = (self.hidden | alignment.gone) - alignment.back

@@ -1,4 +1,4 @@
-"""Events of a request's messages: what a user, the client or a tool said, and model answers."""
+"""Events of a request's messages: users', the client's, tools', and model answers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Addressee(NamedTuple):
 class AnswerMark(NamedTuple):
     """Parts of an answer that are the same in every form: words without blanks, and calls.
 
-    `ids` are the calls' ids ("" if the provider gave none), `acts` their names and arguments.
+    `ids` are the calls' ids ("" if not given), `acts` their names and arguments.
     """
 
     words: str
@@ -60,7 +60,7 @@ class AnswerMark(NamedTuple):
 
 
 def mark_of(parts: Sequence[AssistantPart]) -> AnswerMark:
-    """Return the mark of an answer."""
+    """Return an answer's mark."""
     texts = [part.text for part in parts if isinstance(part, TextPart | RefusalPart)]
     calls = [part for part in parts if isinstance(part, ToolCall)]
     acts = tuple((call.name, _arguments(call.arguments)) for call in calls)
@@ -69,7 +69,7 @@ def mark_of(parts: Sequence[AssistantPart]) -> AnswerMark:
 
 
 def _arguments(raw: str) -> str:
-    """Return arguments in canonical form; clients reformat them."""
+    """Return canonical arguments; clients reformat them."""
     try:
         return json.dumps(json.loads(raw), sort_keys=True)
     except (ValueError, RecursionError):
@@ -110,7 +110,7 @@ def is_by_client(text: str) -> bool:
 
 @cache
 def _wrapped(_changes: int) -> re.Pattern[str]:
-    """Return the pattern of how programs' added texts begin, after some changes of the registry."""
+    """Return the pattern of how programs' added texts begin; `_changes` as of `_api_at`."""
     found = [pattern for program in PROGRAMS.values() for pattern in program.wrapped]
     return re.compile("|".join(found) or r"(?!)")
 

@@ -74,7 +74,7 @@ class Placing:
         self._summaries: dict[str, tuple[Session, str]] = {}
 
     def find(self, exchange: RecordedExchange, request: WireRequest, identity: Identity) -> LanePlace:
-        """Return the place of a request; a new one if no rule finds one."""
+        """Return a request's place; a new one if no rule finds one."""
         if identity.session:
             return self._by_id(exchange, request, identity)
         return (
@@ -96,7 +96,7 @@ class Placing:
             self.note(session, key, lane.response)
 
     def note(self, session: Session, key: str, response: str = "") -> None:
-        """Remember where a lane's last request ends, and its response id."""
+        """Remember a lane's last request and response id."""
         lane = session.lanes[key]
         if lane.hashes:
             *_, end = _chain(lane.hashes)
@@ -123,7 +123,7 @@ class Placing:
     def _lane_of(
         self, session: Session, exchange: RecordedExchange, request: WireRequest, rule: str
     ) -> tuple[str, str, int | None]:
-        """Return key, rule and cause of a request's lane, if its client names no agent."""
+        """Return a lane's key, rule and cause, if the client names no agent."""
         hashes = request.likenesses
         for key, lane in session.lanes.items():
             if request.previous and lane.has_stored(request.previous):
@@ -153,7 +153,7 @@ class Placing:
         return LanePlace(*found, "response")
 
     def _by_messages(self, exchange: RecordedExchange, request: WireRequest) -> LanePlace | None:
-        """Return the lane whose last request this begins with, if its answer follows, or failed."""
+        """Return the lane whose last request begins this one, if its answer follows, or failed."""
         hashes = request.likenesses
         ends = [*_chain(hashes)]
         for length in range(len(ends), 0, -1):
@@ -170,7 +170,7 @@ class Placing:
         return None
 
     def _by_last_answer(self, exchange: RecordedExchange, request: WireRequest) -> LanePlace | None:
-        """Return the lane with a request's last answer, if most of its messages are there."""
+        """Return the lane with the last answer and most messages."""
         mark = mark_of(_last_answer(request))
         if not (any(mark.ids) or len(mark.words) + sum(len(given) for _, given in mark.acts) >= LONG_ANSWER):
             return None
@@ -251,7 +251,7 @@ class Placing:
     def _after_title(
         self, exchange: RecordedExchange, request: WireRequest, identity: Identity
     ) -> LanePlace | None:
-        """Return the session that has only a title, requested with these first words."""
+        """Return the session with only a title, requested with these first words."""
         if identity.kind:  # another request for a title, say: all of them begin with the same instruction
             return None
         words = "".join(_first_words(request).split())[:TITLE_WORDS]
@@ -299,7 +299,7 @@ def _goes_on(lane: Lane, request: WireRequest, hashes: Sequence[str]) -> bool:
 
 
 def _last_answer(request: WireRequest) -> list[AssistantPart]:
-    """Return the parts of a request's last answer: its last run of model messages."""
+    """Return a request's last answer: its last run of model messages."""
     found: list[AssistantPart] = []
     for index in reversed(range(len(request.messages))):
         message = request.read(index)

@@ -20,7 +20,7 @@ LONGEST = 4_096
 
 
 def working_place(cwd: str) -> dict[str, str]:
-    """Return `cwd`, and the `branch` of its git repository, if it is in one."""
+    """Return `cwd`, and its git repository's `branch`, if any."""
     if not cwd:
         return {}
     branch = next((found for folder in (Path(cwd), *Path(cwd).parents) if (found := _branch(folder))), "")
@@ -58,7 +58,7 @@ class RecordingConfig:
 
 
 def record(config: RecordingConfig) -> int:
-    """Record the exchanges of a run until its last relay has ended; return their number."""
+    """Record a run's exchanges until its last relay ends; return their number."""
     reader = JournalReader(Path(config.folder), config.notify)
     recorded = 0
     with open_log(config.database) as log:

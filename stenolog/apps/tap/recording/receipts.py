@@ -39,7 +39,7 @@ class Made(NamedTuple):
 def receipt_for(
     exchange: RecordedExchange, sent: WireRequest, built: Request, hashes: Sequence[str], anchor: Anchor
 ) -> Made:
-    """Return the receipt of a request, which proves that it can be rebuilt byte for byte.
+    """Return a request's receipt, which proves that it can be rebuilt byte for byte.
 
     The patch extends the anchor's if that gives the same bytes.
     """
@@ -62,7 +62,7 @@ def receipt_for(
 def _tried(
     patch: Patch, built: Request, sent: WireRequest, content: bytes, blobs: Mapping[str, bytes]
 ) -> dict[str, Any] | None:
-    """Return the body that a patch gives, if it is the one that was sent; else None."""
+    """Return a patch's body if it is the one sent; else None."""
     try:
         body = sent_body(patch, built.body, sent.key, blobs)
         written = compact(body)
@@ -77,7 +77,7 @@ def _tried(
 def _patch(
     sent: WireRequest, built: Request, hashes: Sequence[str], anchor: Anchor, blobs: Blobs
 ) -> tuple[Patch, dict[str, Any]]:
-    """Return a patch, whole and as a receipt holds it."""
+    """Return a patch, whole and as in a receipt."""
     front_source = Source({key: value for key, value in built.body.items() if key != sent.key})
     front = {
         key: folded(recipe_of(value, front_source, blobs), blobs)
@@ -111,7 +111,7 @@ def _patch(
 
 
 def _messages(sent: WireRequest, built: Request, keep: int, first: int, blobs: Blobs) -> list[Recipe]:
-    """Return the recipes of the messages after the first `keep`, from those built from `first` on."""
+    """Return the recipes of messages after the first `keep`, from those built from `first` on."""
     key, given = built.messages_key, sent.body[sent.key][keep:]
     ours = built.body.get(key)
     if not isinstance(ours, list):
@@ -127,7 +127,7 @@ def _messages(sent: WireRequest, built: Request, keep: int, first: int, blobs: B
 
 
 def _as_list(recipe: Recipe, number: int) -> list[Recipe]:
-    """Return the recipe of so many messages as a list; an empty one if all are as built."""
+    """Return so many messages' recipe as a list; an empty one if all are as built."""
     return recipe if isinstance(recipe, list) else [{"$": recipe["$"], "all": [0, number]}]
 
 

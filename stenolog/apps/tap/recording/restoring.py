@@ -31,7 +31,7 @@ Outcome = AssistantMessage | LlmError
 
 
 def restored(session: Session) -> set[str]:
-    """Restore the lanes of a session from its conversation; return its exchanges."""
+    """Restore a session's lanes from its conversation; return its exchanges."""
     entries = [*session.conversation.entries()]
     patches, recorded = Patches.of(entries), set[str]()
     keys = _keys(session, entries)
@@ -77,7 +77,7 @@ def restored(session: Session) -> set[str]:
 
 
 def sessions_in(log: Log, since: datetime) -> Iterator[Session]:
-    """Yield the restored sessions that were recorded since a time, the latest first."""
+    """Yield restored sessions recorded since a time, the latest first."""
     for name in log.names(active_since=since, order="latest", limit=RECALLED):
         conversation = log[name]
         opening = opening_of(conversation)
@@ -95,7 +95,7 @@ def _about(event: Any) -> Mapping[str, Any]:
 
 
 def _keys(session: Session, entries: Iterable[Entry]) -> dict[str, str]:
-    """Return each lane's key by its agent, and make the lanes."""
+    """Return lanes' keys by agent, and make the lanes."""
     keys: dict[str, str] = {}
     for entry in entries:
         event = entry.event
@@ -154,7 +154,7 @@ def _take_outcome(lane: Lane, entry: Entry, outcome: Outcome, shown: list[int]) 
 def _restore(
     session: Session, lane: Lane, entry: Entry, outcome: Outcome, patches: Patches, shown: Sequence[int]
 ) -> None:
-    """Restore the last request of a lane: its messages and their entries.
+    """Restore a lane's last request: messages and entries.
 
     `shown` are all positions that the lane was shown; before a stored response they are one message.
     """
@@ -183,7 +183,7 @@ def _restore(
 def _sent(
     session: Session, lane: Lane, outcome: Outcome, patches: Patches
 ) -> tuple[Request, WireRequest] | None:
-    """Return an outcome's request as built, and as sent; None if an entry was erased, for example."""
+    """Return an outcome's request as built, and as sent; None if, say, an entry was erased."""
     receipt = outcome.receipt
     if receipt is None:
         return None
@@ -196,7 +196,7 @@ def _sent(
 
 
 def _positions(built: Request, recipes: Iterable[Any], key: str, number: int) -> Iterator[Positions]:
-    """Yield the entries of each message: those of the parts that its recipe refers to."""
+    """Yield each message's entries: those of the parts that its recipe refers to."""
     by_message: dict[int, list[int]] = {}
     for part in built.parts:
         by_message.setdefault(part.message, []).extend(part.positions)

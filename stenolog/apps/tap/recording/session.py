@@ -75,7 +75,7 @@ class Session:
     last_ns: int = 0
 
     def lane(self, key: str, request: WireRequest, note: AgentNote = NO_NOTE) -> Lane:
-        """Return the lane of a key, new if necessary, named by the note on the agent."""
+        """Return a key's lane, new if necessary, named by the note on the agent."""
         if key not in self.lanes:
             self.lanes[key] = Lane(self._agent(key, note.type), request.api)
         return self.lanes[key]
@@ -103,7 +103,7 @@ class Session:
         why: str,
         cause: int | None,
     ) -> None:
-        """Append what is new in a request, and make the receipt for its outcome."""
+        """Append what is new in a request; make its outcome's receipt."""
         blobs: Blobs = {}
         hashes = request.hashes
         whole = lane.after_warm_up(request)
@@ -138,7 +138,7 @@ class Session:
         )
 
     def _briefed(self, events: list[Known], cause: int) -> list[Known]:
-        """Return the events with a sub-agent's brief as words of the calling agent."""
+        """Return the events with a sub-agent's brief as the calling agent's words."""
         briefs = (n for n, e in enumerate(events) if isinstance(e, UserMessage) and e.author_kind == "person")
         if (at := next(briefs, None)) is not None:
             brief = events[at]
@@ -160,7 +160,7 @@ class Session:
     def _opening(
         self, lane: Lane, request: WireRequest, identity: Identity, exchange: RecordedExchange, why: str
     ) -> list[Known]:
-        """Return the settings that changed: members, and the card with prompt and tools."""
+        """Return changed settings: members, and the card with prompt and tools."""
         card = card_of(request, lane.card, lane.stored_tools(request))
         if card == lane.card:
             return []
@@ -181,7 +181,7 @@ class Session:
         return [ModeSwitch(**fields)]
 
     def _edits(self, lane: Lane, alignment: Alignment) -> list[Known]:
-        """Return the change of context, if the client's history lacks what it had."""
+        """Return the change of context, if the client's history lacks something."""
         if not (alignment.gone or alignment.back):
             return []
         own = self.hidden.setdefault(lane.agent, set())
@@ -234,7 +234,7 @@ class Session:
             self._append(exchange, [ModeSwitch(title=title)], self._ended(exchange), "title")
 
     def record_answer(self, exchange: RecordedExchange) -> Entry | None:
-        """Append the outcome of a request; None if it is not pending."""
+        """Append a pending request's outcome, or return None."""
         pending = self.pending.get(exchange.id)
         if pending is None:
             return None
@@ -310,7 +310,7 @@ class Session:
         )
 
     def _covers(self, lane: Lane, pending: Pending) -> tuple[PositionRange, ...]:
-        """Return what a summary replaces; nothing for any other answer."""
+        """Return what a summary replaces; nothing for another answer."""
         if pending.identity.kind != "compaction" or len(lane.hashes) < 3:
             return ()
         return tuple(position_ranges(lane.visible, self.settings))
@@ -318,7 +318,7 @@ class Session:
     def _count(
         self, exchange: RecordedExchange, pending: Pending, meta: dict[str, Any], answered: Answered
     ) -> AssistantMessage:
-        """Return the answer to a token-count request, which nobody is shown."""
+        """Return a token count's answer, which no agent is shown."""
         content = decoded(bytes(exchange.answer), exchange.answer_headers.get("content-encoding", ""))
         number = counted_tokens(pending.request.api, content)
         text = content.decode("utf-8", "replace") if number is None else f"{number} tokens"
@@ -385,7 +385,7 @@ def kinds_in(entry: Entry) -> list[str]:
 
 
 def title_in(answer: str) -> str:
-    """Return the title in an answer: all of it, or `title` if it is JSON."""
+    """Return an answer's title: all of it, or `title` if it is JSON."""
     try:
         given = as_str(as_dict(json.loads(answer)).get("title"))
     except (ValueError, RecursionError):

@@ -30,7 +30,7 @@ class Recorded(NamedTuple):
 
 
 def recorded_in(log: Log, run: str, since: datetime) -> Iterator[Recorded]:
-    """Yield the conversations that a run recorded since it began, the earliest first."""
+    """Yield the conversations that a run recorded, the earliest first."""
     for name in reversed([*log.names(active_since=since, order="latest")]):
         found = _recorded(log[name], f"{run}-")
         if found.requests:

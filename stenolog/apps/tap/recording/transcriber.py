@@ -89,7 +89,7 @@ class Transcriber:
         return True
 
     def _lane(self, place: LanePlace, request: WireRequest, identity: Identity) -> Lane:
-        """Return the lane of a place; a sub-agent's is named by its client's note."""
+        """Return a place's lane; a sub-agent's is named by its client's note."""
         session = place.session
         is_new = place.key not in session.lanes and bool(identity.agent)
         note = self._notes(identity) if is_new else NO_NOTE
@@ -132,14 +132,14 @@ class Transcriber:
                 self.placing.adopt(session.conversation.name, session)
 
     def _too_large(self, exchange: RecordedExchange) -> None:
-        """Keep a request as it came that is larger than any provider takes."""
+        """Keep a request, as it came, that no provider would take."""
         place = f"{exchange.method} {exchange.path.partition('?')[0]}"
         words = f"The tap has kept {place} as it was: it is too large to be taken apart"
         about = {"exchange": exchange.id, "sha256": exchange.sha256, "request": list(exchange.blobs)}
         self._note(words, about, f"{exchange.id}-large")
 
     def _unredacted(self, exchange: RecordedExchange) -> None:
-        """Note that a request could not be redacted, so that nothing of it is kept."""
+        """Note a request that could not be redacted: nothing of it is kept."""
         kinds = [kind for kind in exchange.redacted if kind in UNREDACTED]
         if kinds:
             place = f"{exchange.method} {exchange.path.partition('?')[0]}"
@@ -173,7 +173,7 @@ class Transcriber:
         conversation.extend([NewEntry(event, id)])
 
     def _begin(self, name: str, client: str, exchange: RecordedExchange) -> Session:
-        """Return a session of the log, restored if it was recorded before."""
+        """Return a session, restored if recorded before."""
         conversation = self.log[name]
         session = Session(conversation, client, name, work=self._work)
         if conversation.position:

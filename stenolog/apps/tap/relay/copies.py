@@ -1,6 +1,6 @@
 """Copies of the bytes that pass, parsed by h11 and added to the journal.
 
-h11 only listens: forwarding depends on it only for where a message ends.
+h11 only listens: forwarding needs it only to find a message's end.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Recording:
         self._loop = asyncio.get_running_loop()
 
     def next_number(self) -> int:
-        """Return an exchange number that is new in this run."""
+        """Return a new exchange number of this run."""
         self._number += 1
         return self._number
 
@@ -137,7 +137,7 @@ class Recording:
             await asyncio.wait(self._redacting, timeout=REDACTING_SECONDS)
 
     def flush(self) -> None:
-        """Hand the batch to the writer."""
+        """Pass the batch to the writer."""
         if self._batch:
             batch, self._batch = self._batch, []
             self._writer.put(batch)

@@ -289,7 +289,7 @@ class Exchange:
             self._client.release_reading()
 
     async def _send_websocket(self, upstream: UpstreamSide) -> None:
-        """Send a client's bytes after an upgrade, each part once it is on disk."""
+        """Send a client's bytes after an upgrade, each part once on disk."""
         while True:
             self._more.clear()
             if self._up:

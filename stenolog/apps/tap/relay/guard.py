@@ -41,7 +41,7 @@ class Guard:
         self._hosts = {f"{name}:{port}" for name in names} | (names if port == 80 else set())
 
     def has_token(self, head: bytes | bytearray) -> bool | None:
-        """Return whether a head begins with the token; None if too little has come."""
+        """Return whether a head begins with the token; None if it is too short."""
         begun, _, target = head.partition(b" ")
         right = b"/" + self._token + b"/"
         if b"\n" in begun or len(begun) > LONGEST_METHOD:

@@ -82,7 +82,7 @@ async def _relay(config: RelayConfig) -> None:
 
 
 def _failed(door: Door, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Say where the relay failed, without the error's message: it may quote the wire."""
+    """Say where the relay failed, not the error's message: it may quote the wire."""
     if door.noted(context):
         return
     error = context.get("exception")

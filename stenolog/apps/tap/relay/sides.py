@@ -15,7 +15,7 @@ class UpstreamSide(Protocol):
     writable: asyncio.Event
 
     def begin(self, exchange: AnswerTaker) -> None:
-        """Give an exchange what the server sends from now on."""
+        """Give an exchange what the server sends."""
 
     def write(self, data: bytes) -> None: ...
 
@@ -56,7 +56,7 @@ class UpstreamUser(Protocol):
     """Client to which a connection to an upstream belongs."""
 
     def unasked_data(self, data: bytes) -> None:
-        """Pass on what an upstream sends without a request."""
+        """Pass on what comes without a request."""
 
     def idle_upstream_closed(self, upstream: UpstreamSide) -> None:
         """Close an idle client with its upstream; a begun request gets a new connection."""

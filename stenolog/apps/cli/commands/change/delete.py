@@ -51,7 +51,6 @@ def delete_command(db: Database, target: str, yes: bool) -> CommandResult:
 
 
 def _brought_back_by(conversation: Conversation) -> str:
-    """Say how to import the conversation again, if it came from a file."""
     shared = conversation.log.recorder.lineage(conversation.stream)[-1].after
     own = islice(conversation.entries(after=shared), LOOKED_AT)
     came = any(getattr(entry.event, "source", None) for entry in own)

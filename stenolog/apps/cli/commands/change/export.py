@@ -137,7 +137,7 @@ def _write_text(text: str, stream: TextIO) -> None:
 
 
 def _check_options(exporter: Exporter, given: Mapping[str, str | None]) -> None:
-    """Raise `UsageError` for an option that the form does not use."""
+    """Raise `UsageError` for an unused option."""
     if exporter.write_moment is not None:
         return
     for option in (option for option, value in given.items() if value is not None):

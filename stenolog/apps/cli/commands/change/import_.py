@@ -96,7 +96,7 @@ def import_command(
 
 
 def _paths(given: tuple[Path, ...], others: list[Path]) -> list[Path]:
-    """Return the files to import; files in folders that are skipped by name are added to `others`.
+    """Return the files to import; add those that folders skip by name to `others`.
 
     Raises `UnknownFormatError` if folders have none, FileNotFoundError for a missing path.
     """
@@ -144,7 +144,7 @@ def _key_and_name(given: str) -> tuple[str, str]:
 
 
 def _answer(done: list[Report | Refused], passed_over: int, *, verbose: bool) -> CommandResult:
-    """Report on one file by a line for each conversation, on several by one line; `verbose`: in detail."""
+    """Report one file by conversations, several by one line; `verbose`: in detail."""
     reports = [each for each in done if isinstance(each, Report)]
     is_short = not verbose and len(done) > 1
     is_many = len(done) > 1 or bool(passed_over)
@@ -286,7 +286,7 @@ def _counts(conversation: Imported) -> str:
 
 
 def summary(reports: Sequence[Report], refused: Sequence[Refused], passed_over: int, more: str = "") -> Piece:
-    """Return the line for all files together; `more` says how to see the rest."""
+    """Return the line for all files; `more` says how to see the rest."""
     conversations = [conversation for report in reports for conversation in report.conversations]
     total = Imported(
         "",

@@ -64,7 +64,6 @@ def pause(seconds: float) -> None:
 
 
 def _imported(log: Log, quiet: bool, files: Sequence[Path]) -> list[Report | Refused]:
-    """Import files, with a bar if that takes long."""
     with Bytes("importing", sum(map(size_of, files)), quiet=quiet) as bar:
         return [*import_files(log, bar.counting(files), progress=bar)]
 
@@ -87,9 +86,9 @@ def _data(done: Sequence[Report | Refused]) -> dict[str, Any]:
 
 
 def _lines(done: Sequence[Report | Refused], named: set[str]) -> Iterator[Piece]:
-    """Yield a line for the round, and one for each reason of refusal or omission.
+    """Yield a line for the round, and each new reason of refusal or omission.
 
-    `named` holds the deleted conversations that were named before; new ones are added.
+    `named` are the deleted conversations named so far; it grows.
     """
     grown = [one for each in done if isinstance(each, Report) for one in each.conversations if one.appended]
     if grown:

@@ -112,7 +112,6 @@ def _drawn(
 
 
 def _missed(total: Mapping[str, Any]) -> str:
-    """Say how many tokens were missed, and in how many misses that are worth a line."""
     cost = f"{'≥' if total['cost_is_incomplete'] else ''}{usd(total['known_cost_micro_usd'])} USD"
     tokens = f"{total['missed']:,} tokens"
     if not total["missed"]:
@@ -125,7 +124,7 @@ def _missed(total: Mapping[str, Any]) -> str:
 
 
 def _is_worth_a_line(call: CacheCall) -> bool:
-    """Return whether a call missed the cache, by its tokens or by the provider."""
+    """Return whether a call missed the cache, by its tokens or its provider."""
     return call.is_miss or call.is_confirmed is not None
 
 

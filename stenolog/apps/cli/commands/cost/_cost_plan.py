@@ -30,7 +30,7 @@ def planned(
     at: str,
     api: str | None,
 ) -> CommandResult:
-    """Try policies and budgets on an agent's requests: what fits, what is lost, what it costs."""
+    """Try policies and budgets on an agent's requests."""
     position = resolve(conversation, at)
     named = agent_or_only(conversation, agent, position)
     api = api or own_api(conversation, named)
@@ -64,7 +64,7 @@ def planned(
 
 
 def _policies(written: Iterable[str]) -> list[Policy]:
-    """Return the policies of all options: separated by commas, or one as JSON."""
+    """Return all options' policies: separated by commas, or one as JSON."""
     pieces = (
         piece
         for option in written

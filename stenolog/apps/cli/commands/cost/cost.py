@@ -134,7 +134,7 @@ def cost_command(
 
 
 def _imported(conversations: Sequence[Conversation]) -> tuple[Diagnostic, ...]:
-    """Return a note if other programs sent the requests: more was billed than the log has of them."""
+    """Return a note if other programs sent the requests: more was billed than the log has."""
     systems = {each.name: system for each in conversations if (system := _program(each))}
     if not systems:
         return ()
@@ -148,7 +148,7 @@ def _imported(conversations: Sequence[Conversation]) -> tuple[Diagnostic, ...]:
 
 
 def _program(conversation: Conversation) -> str:
-    """Return the program that a conversation was imported from; empty for stenolog's own."""
+    """Return the program that a conversation was imported from, or ""."""
     origin = origin_of(conversation)
     return origin.system if origin is not None else ""
 
@@ -176,7 +176,7 @@ def _in_order(rows: Sequence[Row], by: str, table: Prices | None) -> Sequence[Ro
 
 
 def _shared(conversation: Conversation) -> int:
-    """Return the last position that a fork shares with its parent, whose usage it is."""
+    """Return the last position shared with the parent, whose usage it is."""
     return conversation.log.recorder.lineage(conversation.stream)[-1].after
 
 

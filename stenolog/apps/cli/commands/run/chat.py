@@ -104,7 +104,7 @@ def chat_command(
 
 
 def _serve(channel: str, team: Team, log: Log, options: tuple[str, ...]) -> None:
-    """Serve a channel until it ends or is interrupted. Options are read as JSON if they are any."""
+    """Serve a channel until it ends or is interrupted. Options are read as JSON if possible."""
     import asyncio
     import json
     from contextlib import suppress
@@ -150,7 +150,7 @@ def _model(model: str | None, cli: str | None) -> Model:
 def _policy(card: AgentCard, llm: Model) -> Policy | None:
     """Return the card's policy.
 
-    `SinceLastTurn` was the default of models that remember their session; only those keep it.
+    `SinceLastTurn`, once the default of models that remember their session, stays only with those.
     """
     from stenolog.domain.policy import policy
 
@@ -171,9 +171,9 @@ def _single(
     tools: tuple[str, ...],
     **_: Any,
 ) -> tuple[Team, tuple[str, ...]]:
-    """Return a team of one, and whom the messages are for: only it, if absent agents take part.
+    """Return a team of one, and whom messages are for: only it, if absent agents take part.
 
-    Persona and policy of its card stay, unless given.
+    Its card's persona and policy stay, unless given.
     """
     from stenolog.adapters.engine.agent import Agent
     from stenolog.adapters.engine.team.team import Team

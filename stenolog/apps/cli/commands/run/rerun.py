@@ -42,7 +42,7 @@ def rerun_command(db: Database, target: str, team: Path | None) -> CommandResult
 
 
 def _now(conversation: Conversation, file: Path) -> Team:
-    """Return the team of a file, with MCP tools as recorded: no server is started."""
+    """Return a file's team, with MCP tools as recorded: no server is started."""
     from stenolog.adapters.engine.replay import Replay
     from stenolog.adapters.engine.team_file import load
     from stenolog.adapters.tools.base import BaseTool

@@ -92,7 +92,7 @@ def submit_command(
 def _only_one(
     message: str | None, cancel: bool, approve: str | None, refuse: str | None, described: bool
 ) -> bool:
-    """Return whether a command was given instead of a text; `described`: with `--to` or `--id`."""
+    """Return whether a command replaces the text; `described`: with `--to` or `--id`."""
     given = (message is not None) + cancel + (approve is not None) + (refuse is not None)
     if given != 1:
         raise click.UsageError(f"expected one of MESSAGE, --cancel, --approve and --refuse, found {given}")
@@ -125,7 +125,7 @@ def _call_meant(conversation: Conversation, written: str) -> PendingApproval:
 
 
 def _pending(conversation: Conversation) -> Iterator[tuple[int, PendingApproval]]:
-    """Yield the calls that wait for a person, also those of delegates, with their answers' positions."""
+    """Yield the calls that wait for a person, delegates' too, with their answers' positions."""
     from stenolog.adapters.engine.approvals import waiting
 
     for call in waiting(conversation):
@@ -139,7 +139,7 @@ def _in_words(call: PendingApproval) -> str:
 
 
 def _open_approvals(db: Database, conversation: Conversation, team: str) -> Iterator[Diagnostic]:
-    """Yield a sentence for each call to decide about, with the command that approves it."""
+    """Yield a sentence for each call to decide, with the command that approves it."""
     calls = [*_pending(conversation)]
     places = [at for at, _ in calls]
     for at, call in calls:
@@ -152,7 +152,7 @@ def _open_approvals(db: Database, conversation: Conversation, team: str) -> Iter
 
 
 def _answers(conversation: Conversation, position: int, *, acted: bool) -> Iterator[tuple[str, str]]:
-    """Yield the answers after a position, until every agent rests or waits for a person.
+    """Yield later answers, until every agent rests or waits for a person.
 
     `acted`: no answer or error need come first, since the state already follows a command.
     """

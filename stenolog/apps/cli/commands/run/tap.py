@@ -94,7 +94,6 @@ def tap_command(
 
 
 def _summarise(db: Database, tap: Tap, run: str, began: datetime) -> None:
-    """Say what a run has recorded, and what it could not."""
     # Late: the command waits for none of it.
     from stenolog.adapters.conversation.log import open as open_log
     from stenolog.apps.tap.recording.summary import recorded_in
@@ -153,7 +152,7 @@ def _address(listen: str) -> tuple[str, int]:
 
 
 def _beside(db: Database) -> Path:
-    """Return the path that the journal is beside: the database's, or the home one's for a server."""
+    """Return the path that the journal is beside: the database's, or for a server the home one's."""
     if isinstance(db, Path):
         return db.absolute()
     found = default_database()

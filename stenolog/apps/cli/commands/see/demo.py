@@ -48,9 +48,9 @@ HERE = Path("docs", "examples")
 def record(
     conversation: Conversation, events: Sequence[Event] = BEGINNING + GOING_ON, first: int = 1
 ) -> None:
-    """Append the demo's events and receipts that are missing.
+    """Append the demo's missing events and receipts.
 
-    `first` is the position of the first. Nothing is appended after foreign entries.
+    `first` is the first one's position. Nothing is appended after foreign entries.
     """
     for position, event in enumerate(events, first):
         if position <= conversation.position:
@@ -193,13 +193,13 @@ def _render_demo(conversation: Conversation, db: Database) -> Iterator[Piece]:
 
 
 def _section(words: str, about: str) -> Iterator[Piece]:
-    """Yield a section's heading: a command that shows the same, and what to look at."""
+    """Yield a section's heading: a command, and what to look at."""
     yield heading(f"$ {words}")
     yield paragraph(about, "dim")
 
 
 def write_example_files() -> bool:
-    """Copy the files to `docs/examples`, all or none; return False if the folder exists."""
+    """Copy the files to `docs/examples`, all or none; return False if that exists."""
     if HERE.exists():
         return False
     HERE.parent.mkdir(exist_ok=True)

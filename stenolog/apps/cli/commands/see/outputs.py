@@ -90,7 +90,6 @@ def _target_and_alias(words: tuple[str, ...]) -> tuple[str, str]:
 
 
 def _listed(conversation: Conversation, directory: Path | None) -> CommandResult:
-    """List the outputs, and write them if a directory is given."""
     written = [] if directory is None else conversation.outputs.write_files(directory)
     rows = [_row(output, _content(conversation.outputs, output)) for output in conversation.outputs.listed()]
     data = {
@@ -152,7 +151,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[Cell, ...]:
 
 
 def short_aliases(aliases: Sequence[str]) -> dict[str, str]:
-    """Return a short alias for each: `@` and the shortest beginning of its entry's id that no other has.
+    """Return short aliases: `@` and the shortest unique beginning of the entry's id.
 
     One without an entry keeps its alias.
     """

@@ -138,7 +138,7 @@ def _more(hits: Sequence[Hit], limit: int) -> tuple[Diagnostic, ...]:
 
 
 def _syntax(words: str) -> tuple[Diagnostic, ...]:
-    """Return a warning if the words are searched otherwise than they look."""
+    """Warn if the words are not searched as they look."""
     faults = {
         "the quote is not closed: a phrase has one at each end": words.count('"') % 2 == 1,
         "OR stands between two words": bool(DANGLING.search(words)),
@@ -147,7 +147,6 @@ def _syntax(words: str) -> tuple[Diagnostic, ...]:
 
 
 def _unknown(log: Log, conversation: str | None, agent: str) -> tuple[Diagnostic, ...]:
-    """Return a note if there is no such agent."""
     searched = (
         log.names(archived=True, limit=ASKED, order="newest") if conversation is None else [conversation]
     )

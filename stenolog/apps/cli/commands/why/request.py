@@ -166,7 +166,6 @@ def _dropped(asked: requests.AskedRequest) -> CommandResult:
 def _difference(
     asked: requests.AskedRequest, before: str | None, other: str | None, *, exit_code: bool
 ) -> CommandResult:
-    """Show the difference from another position's or agent's request."""
     earlier = asked._replace(agent=other or asked.agent)
     if before == "call":
         earlier = at_call_before(earlier)

@@ -54,7 +54,6 @@ class Finding(NamedTuple):
 
     @property
     def problems(self) -> list[Diagnostic]:
-        """The warnings and errors, without the notes."""
         return [note for note in self.notes if note.severity != "note"]
 
 
@@ -106,7 +105,7 @@ def _examined_or_refused(file: Path, api: str | None) -> Finding:
 
 
 def _examined(file: Path, api: str | None) -> Finding:
-    """Import the file into a log in memory, and build every agent's request."""
+    """Import the file into memory, and build every agent's request."""
     with open_log(":memory:") as log, Bytes(f"examining {file.name}", size_of(file)) as bar:
         report = import_file(log, file, progress=bar)
         conversations = [log[found.name] for found in report.conversations if found.name in log]
@@ -126,7 +125,7 @@ def _examined(file: Path, api: str | None) -> Finding:
 
 
 def _closed(conversation: Conversation) -> Iterator[Diagnostic]:
-    """Close the calls that a person's later message has made obsolete, and yield all closed ones."""
+    """Close calls made obsolete by a person's later message; yield all closed ones."""
     entries = list(conversation.entries())
     spoken = max((entry.position for entry in entries if is_words(entry)), default=0)
     left = [call for _, call in conversation.state().open_calls() if call.position < spoken]
@@ -214,7 +213,6 @@ def _preview(request: Request) -> str:
 
 
 def _table(found: list[Finding]) -> Iterator[Piece]:
-    """Yield a line for each file, and the counts by format and outcome."""
     from stenolog.apps.cli.draw.layout import heading
 
     for one in found:

@@ -138,7 +138,7 @@ def _naming(file: Path) -> Iterator[None]:
 
 
 def _requests(logs: dict[str, Log], head: Header, passed: SkippedConversations) -> Iterator[Fresh]:
-    """Yield every request that can be built, in the order of their places."""
+    """Yield every request that can be built, in the order of places."""
     return progress(_built(logs, head, passed), "building requests")
 
 
@@ -161,7 +161,7 @@ def _built(logs: dict[str, Log], head: Header, passed: SkippedConversations) -> 
 
 
 def _written(requests: Iterable[Fresh], head: Header, out: Path) -> Iterator[Fresh]:
-    """Yield the requests, and write each; the file appears once all are written."""
+    """Yield and write the requests; the file appears once all are written."""
     with whole_or_not_at_all(out) as file:
         file.write(f"{regression.header_line(head)}\n")
         for request in requests:
@@ -190,7 +190,7 @@ def _answer(
     *,
     compared: bool,
 ) -> CommandResult:
-    """Return the outcome of every request; only differing ones are listed."""
+    """Return every request's outcome; only differing ones are listed."""
     counts: Counter[str] = Counter()
     listed: dict[str, list[Compared]] = {"changed": [], "vanished": [], "new": []}
     for one in found:

@@ -56,7 +56,6 @@ def check_log_command(
 
 
 def _head(data: Any) -> str:
-    """Return the log's head, or that of its only checked conversation."""
     return str(data["head"] or (data["conversations"][0].digest if data["conversations"] else ""))
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Replay(NamedTuple):
-    """A fold from zero: every transition, the final state, and whether the log has the same."""
+    """A fold from zero: every transition, the final state, and whether the log agrees."""
 
     conversation: str
     transitions: tuple[Transition, ...]

@@ -82,9 +82,9 @@ def checked_requests(
 
 
 class RequestsFound(NamedTuple):
-    """A conversation: its checked requests, how many break a law, and each violation.
+    """A conversation: its checked requests, the number that break a law, and each violation.
 
-    `whole`: every request was built; else a note says what prevented it.
+    `whole`: every request was built; else a note says why not.
     """
 
     conversation: str

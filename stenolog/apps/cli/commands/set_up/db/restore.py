@@ -49,6 +49,6 @@ def db_restore_command(db: Database, file: Database) -> CommandResult:
 
 
 def _may_hold_erased(moved: Iterable[str], backup: Path) -> str:
-    """Say which files may hold words erased since the backup; empty if none was moved aside."""
+    """Name the files that may have words erased since the backup; empty if none was moved aside."""
     files = [*moved, str(backup)]
     return f"{' and '.join(files)} may still hold erased words" if len(files) > 1 else ""

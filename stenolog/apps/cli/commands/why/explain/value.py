@@ -66,7 +66,6 @@ def _first(log: Log, reached: Iterable[Reached]) -> tuple[Reached, Entry] | None
 
 
 def _first_words(one: Reached, entry: Entry) -> tuple[str | tuple[str, str], ...]:
-    """Say which entry had a text first, and who said or set it."""
     who, field = describe(entry).who.partition(" → ")[0], one.where.removeprefix("/event/")
     match entry.event:
         case ModeSwitch():
