@@ -56,9 +56,9 @@ GROUPS = {
 
 def lifecycle_page() -> str:
     """Return the states and triggers of a lane, as a diagram and as tables."""
-    states = "\n".join(f"| `{status}` | {_does(status)} |" for status in STATES)
-    triggers = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in TRIGGERS.items())
-    guards = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in GUARDS.items())
+    states = "\n".join(f"- `{status}`: {_does(status)}" for status in STATES)
+    triggers = "\n".join(f"- `{name}`: {meaning}" for name, meaning in TRIGGERS.items())
+    guards = "\n".join(f"- `{name}`: {meaning}" for name, meaning in GUARDS.items())
     rows = "\n".join(_table_rows())
     return f"""# The lifecycle of a lane
 
@@ -67,16 +67,16 @@ def lifecycle_page() -> str:
 {LIFECYCLE}
 ![A lane that is asked calls its model, runs tools or asks for approval](../images/lifecycle.svg)
 
-| state | what the lane does next |
-|---|---|
+States, and what the lane does next:
+
 {states}
 
-| trigger | when |
-|---|---|
+Triggers:
+
 {triggers}
 
-| guard | holds when |
-|---|---|
+Guards, and when each holds:
+
 {guards}
 
 ## The table

@@ -58,12 +58,14 @@ def _lines() -> Iterator[str]:
         yield from (f"- `{rule}`{'*' if rule in REPAIRS else ''}: {does}" for rule, does in rules.items())
         yield ""
     yield "## Laws\n\nWhat the APIs demand; `stenolog check requests` applies it.\n"
-    users = dict[tuple[str, str], list[str]]()
+    users = dict[str, list[str]]()
     for api, format in FORMATS.items():
         for law in format.laws:
-            users.setdefault((law.name, law.says), []).append(api)
-    yield from (f"- `{name}` ({', '.join(apis)}): {says}" for (name, says), apis in users.items())
-    yield ""
+            users.setdefault(f"- `{law.name}`: {law.says}", []).append(api)
+    for apis in dict.fromkeys(map(", ".join, users.values())):
+        yield f"### {apis}\n"
+        yield from (law for law, demanding in users.items() if ", ".join(demanding) == apis)
+        yield ""
 
 
 def _signature(cls: type[PolicyRule]) -> str:

@@ -30,12 +30,13 @@ def test_llms_txt_describes_every_page_but_the_decisions() -> None:
 
 def test_the_glossary_has_each_term_once_in_alphabetical_order_in_few_words() -> None:
     text = (DOCS / "reference" / "glossary.md").read_text().partition("\n## ")[0]
-    rows = [row.strip("|").split("|") for row in re.findall(r"^\|.+\|$", text, re.MULTILINE)[2:]]
-    terms = [term.strip() for term, _, _ in rows]
+    rows = re.findall(r"^- \*\*([^*]+)\*\*(?: \([^)]+\))?: (.+)$", text, re.MULTILINE)
+    terms = [term for term, _ in rows]
 
+    assert len(rows) == len(re.findall(r"^- ", text, re.MULTILINE))
     assert terms == sorted(set(terms), key=str.lower)
     assert {"agent card", "lane", "position", "receipt", "cut", "window", "turn"} <= set(terms)
-    assert [term for term, _, meaning in rows if not 0 < len(meaning.split()) <= 30] == []
+    assert [term for term, meaning in rows if not 0 < len(meaning.split()) <= 30] == []
 
 
 def test_the_site_loads_nothing_from_another_host_by_its_configuration() -> None:
