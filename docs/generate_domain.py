@@ -55,7 +55,7 @@ GROUPS = {
 
 
 def lifecycle_page() -> str:
-    """Return the states and triggers of a lane, as a diagram and as tables."""
+    """Return the states and triggers of a lane, as a diagram and as lists."""
     states = "\n".join(f"- `{status}`: {_does(status)}" for status in STATES)
     triggers = "\n".join(f"- `{name}`: {meaning}" for name, meaning in TRIGGERS.items())
     guards = "\n".join(f"- `{name}`: {meaning}" for name, meaning in GUARDS.items())
@@ -81,10 +81,8 @@ Guards, and when each holds:
 
 ## The table
 
-The first row whose guards hold decides.
+What each trigger does, by the state that it finds. The first whose guards hold decides.
 
-| in | trigger | goes to |
-|---|---|---|
 {rows}
 """
 
@@ -99,7 +97,7 @@ def _does(status: Status) -> str:
 
 
 def _table_rows() -> Iterator[str]:
-    """Yield a row for each trigger and the states in which it leads to the same."""
+    """Yield a line for each trigger and the states in which it leads to the same."""
     states = dict[tuple[str, str], list[str]]()
     for status in STATES:
         for (source, trigger), rows in TABLE.items():
@@ -109,7 +107,7 @@ def _table_rows() -> Iterator[str]:
     for trigger in TRIGGERS:
         for (each, leads), sources in states.items():
             if each == trigger:
-                yield f"| {_named(sources)} | `{trigger}` | {leads} |"
+                yield f"- `{trigger}` in {_named(sources)}: {leads}"
 
 
 def _named(states: Sequence[Status]) -> str:
