@@ -9,6 +9,7 @@ Only the tail is rebuilt. An entry that changes more makes the window rebuild ev
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from itertools import chain
 from typing import NamedTuple
 
@@ -72,7 +73,8 @@ class FrozenPrefix:
         self.last = 0
         self.left_out: dict[int, str] = {}
         self.called: set[CallKey] = set()
-        self.tools: dict[str, None] = {}
+        self._tools: dict[str, None] = {}
+        self._searched = 0
         self.answer: ToolGroup | None = None
         self.end: Message | None = None
 
@@ -86,12 +88,33 @@ class FrozenPrefix:
                 self.end = unit[-1]
                 for message in unit:
                     self.called.update(message.calls)
-                self.tools.update(tools_called(unit))
         self.rows += len(rows)
         self.last = max(self.last, last, *(row.entry.position for row in rows[-1:]))
         for row in rows:
             if row.entry.position in left_out:
                 self.left_out[row.entry.position] = left_out[row.entry.position]
+
+    @property
+    def tools(self) -> dict[str, None]:
+        """The names of the called tools, in order. Only a request asks for them."""
+        for unit in self.units[self._searched :]:
+            self._tools.update(tools_called(unit))
+        self._searched = len(self.units)
+        return self._tools
+
+    def without(self, number: int, rows: int) -> FrozenPrefix | None:
+        """Return the prefix without its first units, of so many rows; None if a later one rests on these."""
+        gone, rest = self.units[:number], self.units[number:]
+        called = {call for unit in gone for message in unit for call in message.calls}
+        # A late result is an orphan once its call is gone.
+        late = called and "late-result" in [unit[0].rule for unit in rest]
+        first = self.answer.said.calls if self.answer else ()
+        if not rest or self.left_out or late or not called.isdisjoint(first):
+            return None
+        made = copy(self)
+        made.units, made.rows, made.called = rest, self.rows - rows, self.called - called
+        made._tools, made._searched = {}, 0
+        return made
 
 
 class FrozenAndTail(NamedTuple):

@@ -205,7 +205,7 @@ class ResumableSession(NamedTuple):
         """Have a window made of the tail continue from the frozen prefix."""
         stored, frozen = self.snapshot.frozen, FrozenPrefix()
         frozen.last, frozen.called = stored.last, set(stored.called)
-        frozen.tools = dict.fromkeys(stored.tools)
+        frozen.tools.update(dict.fromkeys(stored.tools))
         frozen.end = Message(stored.role, (), stored.positions, stored.rule, stop=stored.stop)
         if stored.answer is not None:
             said = frozen.end._replace(role="assistant", calls=stored.answer, joins=stored.joins)

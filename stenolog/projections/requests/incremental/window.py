@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from operator import attrgetter
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
@@ -23,7 +24,15 @@ from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.rules import NO_ROOM
 from stenolog.projections.messages.sizes import ESTIMATE, Counter, Size, larger, total
 from stenolog.projections.requests.pipeline.attribution import in_prose_result
-from stenolog.projections.requests.pipeline.budget import Cap, caps, caps_now, fit, tidy
+from stenolog.projections.requests.pipeline.budget import (
+    Cap,
+    caps,
+    caps_now,
+    fit,
+    oldest_to_cut,
+    positions_of,
+    tidy,
+)
 from stenolog.projections.requests.pipeline.edits import (
     Edited,
     edit_note,
@@ -287,18 +296,19 @@ class Window(View):
     def _is_plain(self, rows: Sequence[WindowRow]) -> bool:
         if self.summaries or self.settings.hides or not rows:
             return False
-        return rows[0].entry.position >= self.settings.context_from_of(self.lane.agent) and all(
-            row.plain for row in rows
-        )
+        since = self.settings.context_from_of(self.lane.agent)
+        return rows[0].entry.position >= since and all(map(attrgetter("plain"), rows))
 
     def _row(self, entry: Entry) -> WindowRow:
         messages = self.messages_of(entry)
         if not self._caps:
             return WindowRow(entry, messages, NO_SIZE, is_plain(entry, self.voice))
         sizes = [self.measure.of(message) for message in messages]
-        messages = tuple([message._replace(size=size) for message, size in zip(messages, sizes, strict=True)])
         size = sizes[0] if len(sizes) == 1 else total(sizes)
-        if isinstance(entry.event, ToolResult) and messages and messages[0].role == "tool":
+        sized = self.policy.budget is not None
+        if sized:
+            messages = tuple([each._replace(size=size) for each, size in zip(messages, sizes, strict=True)])
+        if sized and isinstance(entry.event, ToolResult) and messages and messages[0].role == "tool":
             # It may become quoted text later: escaped, with the call's id and the tool's name of the log.
             size = larger(size, self.measure.of(in_prose_result(messages[0], self.style)))
         if messages and is_edit(entry.event):
@@ -337,11 +347,32 @@ class Window(View):
         surely = surely or changes_context(entry.event) or parts_wordings(entry, before_it, self.voice)
         # A result behind an answer that stands earlier is a late one: a message more than was measured.
         surely = surely or stands_earlier(entry, self.voice)
-        if surely or not self.surely_fits():
+        if surely or not (self.surely_fits() or self._slide()):
             fitted = fit(self, self.contents)
             self._caps, self._sizes = tuple(cap for cap, _ in fitted), [size for _, size in fitted]
         if arrival.made:
             tidy(self, self.contents())
+
+    def _slide(self) -> bool:
+        """Cut the oldest units as `fit` would, without measuring all of them; return whether that is sure."""
+        if self.policy.budget is not None or self.whole is not None or not self._is_plain(self.rows):
+            return False
+        (cap,), told = self._caps, self.frozen_and_tail()
+        shown = Contents([*told.frozen.units, *told.units], {}, self.entries, {})
+        number = oldest_to_cut(self, cap, shown)
+        if number is None:
+            return False
+        if number:
+            gone = set().union(*map(positions_of, shown.units[:number]))
+            last = max(gone, default=0)
+            rows = [entry.position for entry in self.entries[: told.rows] if entry.position <= last]
+            frozen = told.frozen.without(number, len(rows))
+            if frozen is None or gone.symmetric_difference(rows):
+                return False
+            self.cut(dict.fromkeys(rows, cap.rule), cap.rule, self.position)
+            self.frozen = frozen
+        self._sizes = [Size(sum(map(len, shown.units[number:])))]
+        return True
 
     def _counts(self, entry: Entry, cap: Cap) -> bool:
         """Return whether an entry counts against a cap; some stay beside the last messages."""

@@ -126,6 +126,23 @@ def fit(view: View, contents: Callable[[], Contents]) -> list[tuple[Cap, Size]]:
     return [(cap, total(counted_sizes(sizes, cap, must_stay))) for cap in now]
 
 
+def oldest_to_cut(view: View, cap: Cap, shown: Contents) -> int | None:
+    """Return how many of the oldest units a cap on messages alone cuts; None if `fit` must tell.
+
+    That is so if one of them must stay, or if something older stayed before.
+    """
+    if view.holes or cap.recent or not view.counts(cap.rule) or _hole(view):
+        return None
+    left = sum(map(len, shown.units))
+    if left <= cap.room.messages:
+        return 0
+    number = 0
+    while number < len(shown.units) and left > cap.target.messages:
+        left -= len(shown.units[number])
+        number += 1
+    return None if must_keep(view, shown._replace(units=shown.units[:number])) else number
+
+
 def outstaying(view: View, shown: Contents, must_stay: Mapping[int, str]) -> set[int]:
     """Return the units that need not stay any more, and are older than what was cut beside them."""
     hole = _hole(view)

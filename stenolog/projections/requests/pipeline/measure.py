@@ -37,6 +37,8 @@ LONGEST_PLACEHOLDER = max(RUNNING, UNRECORDED, INTERRUPTED, HIDDEN, key=len)
 WRAPPING = 32
 """Tokens of an API's own words around the schema of an answer, at most."""
 
+ONE = sizes.Size(1)
+
 
 class Measure:
     """A measure of messages in the units that a budget limits, and in messages; others are 0.
@@ -65,6 +67,8 @@ class Measure:
 
     def of(self, message: Message) -> sizes.Size:
         """Return the size of a message."""
+        if not (self.tokens or self.characters or self.bytes):
+            return ONE
         words = said_in(message)
         media = [part for part in message.parts if isinstance(part, MEDIA)]
         return sizes.Size(
