@@ -17,7 +17,7 @@ from stenolog.domain.events import AssistantMessage, ModeSwitch
 from stenolog.domain.lanes.state import without
 from stenolog.domain.settings import NOTHING, configure
 from stenolog.domain.values import PositionRange
-from stenolog.projections.messages.explanation import tokens_of
+from stenolog.projections.messages.explanation import omission_rule, tokens_of
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.sizes import COUNTERS
 from stenolog.projections.messages.sizes import Counter as TokenCounter
@@ -157,7 +157,7 @@ def _fates(
         at = entry.position
         if at not in was and at not in now:
             continue
-        rule = "" if at in now else _left_out_by(after, at)
+        rule = "" if at in now else omission_rule(after.omissions, at)
         fate: EntryFate = "kept" if at in was else "new"
         if at not in now:
             fate = "only in the summary" if rule == "covered" and found.kind == "summary" else "gone"
@@ -173,10 +173,6 @@ def _tokens_by_position(parts: Iterable[RequestPart]) -> dict[int, int]:
             for index, position in enumerate(part.positions):
                 tokens[position] += 0 if index else tokens_of([part])
     return tokens
-
-
-def _left_out_by(request: Request, position: int) -> str:
-    return next((run.rule for run in request.omissions if run.first <= position <= run.last), "")
 
 
 def _folded(fates: Iterable[CompactedRun]) -> Iterator[CompactedRun]:

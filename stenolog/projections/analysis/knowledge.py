@@ -12,6 +12,7 @@ from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.policy import PolicyLike
 from stenolog.domain.values import Receipt
 from stenolog.projections.messages.body_digest import compact
+from stenolog.projections.messages.explanation import omission_rule
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.rules import FRONT
 from stenolog.projections.messages.sizes import COUNTERS, Counter
@@ -80,7 +81,7 @@ def view(
     other = _look(log, minus, api, policy, blobs, counters)
     known = {there.position for there in other.seen}
     return tuple(
-        here._replace(unseen_by=_dropped_by(other.now, here.position))
+        here._replace(unseen_by=omission_rule(other.now.omissions, here.position))
         for here in mine.seen
         if here.position not in known
     )
@@ -190,7 +191,3 @@ def _delivered(
             shown = forms.form(request, receipt)
             same: Proof = "receipt" if shown.sha256 == receipt.sha256 else "rebuilt"
             yield from (Seen(position, same, by) for position in told_of(shown))
-
-
-def _dropped_by(request: Request, position: int) -> str:
-    return next((run.rule for run in request.omissions if run.first <= position <= run.last), "")

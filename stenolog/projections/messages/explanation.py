@@ -47,6 +47,11 @@ class Omission(NamedTuple):
     what: str = ""
 
 
+def omission_rule(omissions: Iterable[Omission], position: int) -> str:
+    """Return the rule that left out a position, or ""."""
+    return next((run.rule for run in omissions if run.first <= position <= run.last), "")
+
+
 class Omitted(NamedTuple):
     """Something an API cannot carry: the positions, the rule, the tokens it would have cost, its name."""
 

@@ -9,6 +9,7 @@ from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import UNCHANGED, AssistantMessage, ModeSwitch, UserMessage
 from stenolog.projections.formats.caching import Block, Section
+from stenolog.projections.messages.explanation import omission_rule
 from stenolog.projections.requests import LaneId, Request
 
 Cards: TypeAlias = Sequence[tuple[int, AgentCard]]
@@ -132,7 +133,7 @@ def _rule(after: Request, old: tuple[int, ...], new: tuple[int, ...]) -> str:
     kept = {position for part in after.parts for position in part.positions}
     for where in old:
         if where not in kept:
-            return next((run.rule for run in after.omissions if run.first <= where <= run.last), "")
+            return omission_rule(after.omissions, where)
     return next((part.rule for part in after.parts if part.positions == new), "")
 
 

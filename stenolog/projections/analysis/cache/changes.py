@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.projections.messages.body_digest import by_hash
+from stenolog.projections.messages.explanation import omission_rule
 from stenolog.projections.messages.rules import FRONT
 from stenolog.projections.requests import Request, RequestPart
 from stenolog.projections.requests.part_texts import messages, part_text
@@ -141,7 +142,7 @@ class _Side:
     def dropped_by(self, part: RequestPart) -> str:
         """Return the rule that left out a part's sources here; "" if they were not."""
         where = part.positions[0] if part.positions else 0
-        return next((run.rule for run in self.request.omissions if run.first <= where <= run.last), "")
+        return omission_rule(self.request.omissions, where)
 
     def text(self, part: RequestPart) -> str:
         """Return a part's text in the body; "" if inseparable from its message."""
