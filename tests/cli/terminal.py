@@ -68,6 +68,16 @@ class Terminal:
         with suppress(OSError):  # it has ended
             os.write(self._master, keys.encode())
 
+    def says(self, keys: str, *answers: str) -> str:
+        """Press keys, and wait for each of the answers in turn; gives what stood before the last."""
+        self.type(keys)
+        return [self.expect(words) for words in answers][-1]
+
+    def leaves(self) -> int:
+        """End it by Ctrl-D, and give its exit code."""
+        self.type(CTRL_D)
+        return self.ended()
+
     def ended(self, insist: str = "") -> int:
         """Wait for its end, and give its exit code; for `insist` see `expect`."""
         end = time.monotonic() + PATIENCE

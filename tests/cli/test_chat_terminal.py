@@ -11,6 +11,16 @@ from stenolog import AssistantMessage, LlmError
 from tests.cli.teams import LONG, SELLS, call, events, script
 from tests.cli.terminal import CTRL_C, CTRL_D, Terminal
 
+SHELL = """
+from stenolog.tools import tool
+
+
+@tool(approval=True)
+def shell(cmd: str) -> str:
+    'Run it.'
+    return 'done'
+"""
+
 
 def at_terminal(folder: Path, *arguments: str, columns: int = 80) -> Terminal:
     """Start `stenolog chat` at a terminal, ready for the first message."""
@@ -23,29 +33,18 @@ def at_terminal(folder: Path, *arguments: str, columns: int = 80) -> Terminal:
 def test_at_a_terminal_an_answer_streams_and_lines_are_broken_between_words(folder: Path) -> None:
     words = "We bake forty-eight loaves a day, and on Sundays none at all, for then the oven rests."
     with at_terminal(folder, "--model", script(folder, words), columns=40) as terminal:
-        terminal.type("How many?\n")
-        terminal.expect("assistant")
-        shown = terminal.expect("1 answer")
+        shown = terminal.says("How many?\n", "assistant", "1 answer")
         terminal.expect("> ")
-        terminal.type(CTRL_D)
-
-        assert terminal.ended() == 0
+        assert terminal.leaves() == 0
     assert "loaves a day, and on\r\nSundays none at all" in shown
 
 
 def test_ctrl_c_stops_who_is_at_work_and_the_log_says_so(folder: Path) -> None:
     with at_terminal(folder, "--model", script(folder, LONG, "Yes.", pause=0.02)) as terminal:
-        terminal.type("Speak\n")
-        terminal.expect("a word")
-        terminal.type(CTRL_C)
-        terminal.expect("■ assistant was stopped")
-        terminal.expect("> ")
-        terminal.type("Are you there?\n")
-        terminal.expect("Yes.")
-        terminal.expect("> ")
-        terminal.type(CTRL_D)
-
-        assert terminal.ended() == 0
+        terminal.says("Speak\n", "a word")
+        terminal.says(CTRL_C, "■ assistant was stopped", "> ")
+        terminal.says("Are you there?\n", "Yes.", "> ")
+        assert terminal.leaves() == 0
     stopped, answer = events()[3], events()[-1]
     assert isinstance(stopped, LlmError)
     assert (stopped.category, stopped.text[:6]) == ("cancelled", "a word")
@@ -54,17 +53,10 @@ def test_ctrl_c_stops_who_is_at_work_and_the_log_says_so(folder: Path) -> None:
 
 def test_who_was_stopped_by_ctrl_c_is_asked_again_by_continue(folder: Path) -> None:
     with at_terminal(folder, "--model", script(folder, LONG, "Yes.", pause=0.02)) as terminal:
-        terminal.type("Speak\n")
-        terminal.expect("a word")
-        terminal.type(CTRL_C)
-        terminal.expect("■ assistant was stopped")
-        terminal.expect("> ")
-        terminal.type("/continue\n")
-        terminal.expect("Yes.")
-        terminal.expect("> ")
-        terminal.type("/continue\n")
-        terminal.expect("✗ nothing to go on with")
-        terminal.expect("> ")
+        terminal.says("Speak\n", "a word")
+        terminal.says(CTRL_C, "■ assistant was stopped", "> ")
+        terminal.says("/continue\n", "Yes.", "> ")
+        terminal.says("/continue\n", "✗ nothing to go on with", "> ")
 
     assert terminal.text.count("was stopped") == 2  # once in the words of the mistake
 
@@ -77,10 +69,8 @@ def test_ctrl_c_twice_ends_even_where_a_tool_does_not_let_itself_be_stopped(fold
     )
     arguments = ("--model", script(folder, call("sleep"), "Yes."), "--tools", "stubborn:sleep")
     with at_terminal(folder, *arguments) as terminal:
-        terminal.type("Sleep\n")
-        terminal.expect("assistant runs sleep")
-        terminal.type(CTRL_C)
-        terminal.expect("Cancelled by the user")
+        terminal.says("Sleep\n", "assistant runs sleep")
+        terminal.says(CTRL_C, "Cancelled by the user")
         terminal.type(CTRL_C)
 
         assert terminal.ended(insist=CTRL_C) == 130
@@ -89,15 +79,12 @@ def test_ctrl_c_twice_ends_even_where_a_tool_does_not_let_itself_be_stopped(fold
 def test_an_interrupted_answer_is_named_at_the_start_and_continue_goes_on(folder: Path) -> None:
     arguments = ("--model", script(folder, LONG, pause=0.02))
     with at_terminal(folder, *arguments) as terminal:
-        terminal.type("Speak\n")
-        terminal.expect("a word and another")
+        terminal.says("Speak\n", "a word and another")
     script(folder, "And so on.", endless=True)
     with Terminal("chat", *arguments, cwd=folder) as terminal:
         terminal.expect("! assistant was interrupted, or is at work elsewhere: /continue")
         terminal.expect("> ")
-        terminal.type("/continue\n")
-        terminal.expect("And so on.")
-        terminal.expect("> ")
+        terminal.says("/continue\n", "And so on.", "> ")
         terminal.expect("Ctrl-C once more ends", insist=CTRL_C)
 
         assert terminal.ended(insist=CTRL_C) == 130
@@ -106,48 +93,29 @@ def test_an_interrupted_answer_is_named_at_the_start_and_continue_goes_on(folder
 def test_an_approval_is_asked_for_and_one_that_was_left_open_is_named_later(folder: Path) -> None:
     arguments = ("--model", script(folder, *SELLS), "--tools", "shop_tools:both")
     with at_terminal(folder, *arguments) as terminal:
-        terminal.type("Sell three.\n")
-        terminal.expect('? assistant: sell({"loaves":3})')
-        terminal.expect("run it? y/n ")
-        terminal.type("yes, if they are fresh\n")
-        terminal.expect("run it? y/n ")
-        terminal.type(CTRL_D)
-        terminal.expect("left open: /approve comes back to it")
-        terminal.expect("> ")
-        terminal.type("/approve\n")
-        terminal.expect("run it? y/n ")
+        terminal.says("Sell three.\n", '? assistant: sell({"loaves":3})', "run it? y/n ")
+        terminal.says("yes, if they are fresh\n", "run it? y/n ")
+        terminal.says(CTRL_D, "left open: /approve comes back to it", "> ")
+        terminal.says("/approve\n", "run it? y/n ")
         terminal.expect("left open: /approve comes back to it", insist=CTRL_C)
         terminal.expect("> ")
-        terminal.type(CTRL_D)
-
-        assert terminal.ended() == 0
+        assert terminal.leaves() == 0
     with Terminal("chat", *arguments, cwd=folder) as terminal:
         terminal.expect("  you: Sell three.")
         terminal.expect("! assistant awaits your approval of sell since ")
         terminal.expect("> ")
-        terminal.type("/approve\n")
-        terminal.expect("run it? y/n ")
-        terminal.type("y\n")
-        terminal.expect("3 sold")
-        terminal.expect("Done.")
-        terminal.expect("> ")
-        terminal.type(CTRL_D)
-
-        assert terminal.ended() == 0
+        terminal.says("/approve\n", "run it? y/n ")
+        terminal.says("y\n", "3 sold", "Done.", "> ")
+        assert terminal.leaves() == 0
 
 
 def test_a_refusal_may_have_a_reason_and_an_approval_may_hold_for_the_tool(folder: Path) -> None:
     sells = [call("sell", loaves=count) for count in (1, 2, 3)]
     arguments = ("--model", script(folder, *sells, "Done."), "--tools", "shop_tools:both")
     with at_terminal(folder, *arguments) as terminal:
-        terminal.type("Sell\n")
-        terminal.expect("run it? y/n ")
-        terminal.type("n One is too few.\n")
-        terminal.expect('? assistant: sell({"loaves":2})')
-        terminal.expect("run it? y/n ")
-        terminal.type("a\n")
-        terminal.expect('approved: assistant: sell({"loaves":3})')
-        terminal.expect("Done.")
+        terminal.says("Sell\n", "run it? y/n ")
+        terminal.says("n One is too few.\n", '? assistant: sell({"loaves":2})', "run it? y/n ")
+        terminal.says("a\n", 'approved: assistant: sell({"loaves":3})', "Done.")
     with stenolog.open(folder / "talks.db") as log:
         request = json.dumps(log["chat"].request("assistant").body)
 
@@ -167,24 +135,18 @@ def test_an_error_is_shown_whole_however_narrow_the_terminal(folder: Path) -> No
     turns = (call("fail"), {"error": "unauthorized", "message": reason})
     arguments = ("--model", script(folder, *turns), "--tools", "failing:fail")
     with at_terminal(folder, *arguments, columns=40) as terminal:
-        terminal.type("Go\n")
-        shown = terminal.expect("tries again then")
+        shown = terminal.says("Go\n", "tries again then")
 
     assert " ".join(shown.split()).count(reason) == 2
 
 
 def test_who_approves_a_call_sees_all_of_it(folder: Path) -> None:
     command = "echo harmless " * 100 + "&& rm -rf everything"
-    (folder / "shell_tool.py").write_text(
-        "from stenolog.tools import tool\n\n\n@tool(approval=True)\ndef shell(cmd: str) -> str:\n"
-        "    'Run it.'\n    return 'done'\n"
-    )
+    (folder / "shell_tool.py").write_text(SHELL)
     arguments = ("--model", script(folder, call("shell", cmd=command)), "--tools", "shell_tool:shell")
     with at_terminal(folder, *arguments) as terminal:
-        terminal.type("Do it\n")
-        shown = terminal.expect("run it? y/n ")
-        terminal.type("n\n")
-        terminal.expect("The user refused this call")
+        shown = terminal.says("Do it\n", "run it? y/n ")
+        terminal.says("n\n", "The user refused this call")
 
     assert " ".join(shown.split()).count("harmless") == 100
     assert "&& rm -rf everything" in " ".join(shown.split())
@@ -192,10 +154,7 @@ def test_who_approves_a_call_sees_all_of_it(folder: Path) -> None:
 
 def test_a_call_that_is_longer_than_a_page_is_approved_at_its_end_alone(folder: Path) -> None:
     command = "echo harmless; " + "true; " * 2_000 + "rm -rf everything"
-    (folder / "shell_tool.py").write_text(
-        "from stenolog.tools import tool\n\n\n@tool(approval=True)\ndef shell(cmd: str) -> str:\n"
-        "    'Run it.'\n    return 'done'\n"
-    )
+    (folder / "shell_tool.py").write_text(SHELL)
     arguments = (
         "--model",
         script(folder, call("shell", cmd=command), "Done."),
@@ -203,12 +162,9 @@ def test_a_call_that_is_longer_than_a_page_is_approved_at_its_end_alone(folder: 
         "shell_tool:shell",
     )
     with at_terminal(folder, *arguments) as terminal:
-        terminal.type("Do it\n")
-        first = terminal.expect("characters are left), n refuses ")
-        terminal.type("y\n")
-        rest = terminal.expect("run it? y/n ")
-        terminal.type("y\n")
-        terminal.expect("Done.")
+        first = terminal.says("Do it\n", "characters are left), n refuses ")
+        rest = terminal.says("y\n", "run it? y/n ")
+        terminal.says("y\n", "Done.")
 
     assert ("rm -rf" in first, "rm -rf everything" in " ".join(rest.split())) == (False, True)
 
@@ -216,10 +172,8 @@ def test_a_call_that_is_longer_than_a_page_is_approved_at_its_end_alone(folder: 
 def test_what_was_typed_before_a_call_was_shown_does_not_approve_it(folder: Path) -> None:
     arguments = ("--model", script(folder, *SELLS), "--tools", "shop_tools:both")
     with at_terminal(folder, *arguments) as terminal:
-        terminal.type("Sell three.\ny\n")
-        terminal.expect("run it? y/n ")
-        terminal.type("n not today\n")
-        terminal.expect("The user refused this call")
+        terminal.says("Sell three.\ny\n", "run it? y/n ")
+        terminal.says("n not today\n", "The user refused this call")
 
     results = [event.text for event in events() if event.kind == "tool_result"]
     assert results == ["The user refused this call; it was not run."]
@@ -228,20 +182,16 @@ def test_what_was_typed_before_a_call_was_shown_does_not_approve_it(folder: Path
 def test_other_arguments_may_run_than_the_model_has_given(folder: Path) -> None:
     arguments = ("--model", script(folder, *SELLS), "--tools", "shop_tools:both")
     with at_terminal(folder, *arguments) as terminal:
-        terminal.type("Sell three.\n")
-        terminal.expect("run it? y/n ")
-        terminal.type("e\n")
-        terminal.expect("as a JSON object: ")
-        terminal.type('{"loaves": "many"}\n')
-        terminal.expect("✗ arguments of sell: /loaves: expected integer, found 'many'")
-        terminal.expect("run it? y/n ")
-        terminal.type("e\n")
-        terminal.expect("as a JSON object: ")
-        terminal.type('{"loaves": 1}\n')
-        terminal.expect('? with: sell({"loaves": 1})')
-        terminal.expect("run it? y/n ")
-        terminal.type("y\n")
-        terminal.expect("Done.")
+        terminal.says("Sell three.\n", "run it? y/n ")
+        terminal.says("e\n", "as a JSON object: ")
+        terminal.says(
+            '{"loaves": "many"}\n',
+            "✗ arguments of sell: /loaves: expected integer, found 'many'",
+            "run it? y/n ",
+        )
+        terminal.says("e\n", "as a JSON object: ")
+        terminal.says('{"loaves": 1}\n', '? with: sell({"loaves": 1})', "run it? y/n ")
+        terminal.says("y\n", "Done.")
 
     results = [event.text.splitlines() for event in events() if event.kind == "tool_result"]
     assert results == [['[The user changed the arguments of this call. It ran with {"loaves": 1}]', "1 sold"]]
@@ -249,12 +199,8 @@ def test_other_arguments_may_run_than_the_model_has_given(folder: Path) -> None:
 
 def test_a_mistake_at_a_terminal_is_said_and_the_conversation_goes_on(folder: Path) -> None:
     with at_terminal(folder, "--model", script(folder, "Hello.")) as terminal:
-        terminal.type("/wyh\n")
-        terminal.expect("✗ no command /wyh: did you mean /why?")
-        terminal.expect("> ")
-        terminal.type("Hi\n")
-        terminal.expect("Hello.")
-        terminal.expect("> ")
+        terminal.says("/wyh\n", "✗ no command /wyh: did you mean /why?", "> ")
+        terminal.says("Hi\n", "Hello.", "> ")
         terminal.type("/quit\n")
 
         assert terminal.ended() == 0
@@ -262,15 +208,12 @@ def test_a_mistake_at_a_terminal_is_said_and_the_conversation_goes_on(folder: Pa
 
 def test_a_call_that_is_waited_for_is_shown_while_it_lasts(folder: Path) -> None:
     with at_terminal(folder, "--model", script(folder, "Hello.", pause=1.5)) as terminal:
-        terminal.type("Hi\n")
-        terminal.expect("… assistant is thinking · ")
-        terminal.expect("Hello.")
+        terminal.says("Hi\n", "… assistant is thinking · ", "Hello.")
 
 
 def test_nothing_is_left_behind_in_the_folder_but_the_database(folder: Path) -> None:
     with at_terminal(folder, "--model", script(folder, "Hello."), "--db", "own.db") as terminal:
-        terminal.type(CTRL_D)
-        assert terminal.ended() == 0
+        assert terminal.leaves() == 0
 
     assert {name.partition(".db")[0] for name in os.listdir(folder)} <= {
         "own", "script.json", "shop_tools.py", "__pycache__",

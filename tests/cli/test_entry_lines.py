@@ -9,14 +9,7 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import (
-    AssistantMessage,
-    ModeSwitch,
-    TextPart,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-)
+from stenolog import AssistantMessage, ModeSwitch, TextPart, ToolCall, ToolResult, UserMessage
 from stenolog.apps.cli.lines import shortened
 from stenolog.parts import AssistantPart, ReasoningPart
 from tests.cli.conftest import Ran

@@ -164,42 +164,6 @@ def test_view_says_what_one_has_seen_that_the_other_has_not_and_how_it_is_known(
     ]
 
 
-PINNED = '{"history":{"kind":"last","n":20},"pins":{"positions":[2]}}'
-
-
-@needs_transcripts
-@pytest.mark.parametrize("width", ["60", "80", "100"])
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("explain", "s", "@{tool}"),
-        ("explain", "call", "s", "@{tool}"),
-        ("request", "--why", "s"),
-        ("request", "s", "--dropped"),
-        ("request", "s", "--diff", "@~9", "--at", "@", "--policy", "tokens:4k"),
-        ("explain", "agent", "s", "claude", "--minus", "claude"),
-        ("cost", "--plan", "s", "--budget", "4k,16k", "--policy", "full,last:20", "--policy", PINNED),
-        ("request", "s", "--policy", "tokens:4k"),
-        ("outputs", "s"),
-        ("request", "s", "--budget", "1k"),
-        ("explain", "text", "s", "the", "--policy", "last:3"),
-    ],
-    ids=" ".join,
-)
-def test_a_real_session_is_explained_within_the_width_of_the_terminal(
-    cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, width: str, command: tuple[str, ...]
-) -> None:
-    from rich.cells import cell_len
-
-    monkeypatch.setenv("COLUMNS", width)
-    cli("import", str(sorted((TRANSCRIPTS / "claude_code").glob("*.jsonl"))[0]), "--name", "s")
-    ran = cli(*command)
-
-    assert ran.status == 0
-    assert all(note.startswith("· the answers came from claude-code") for note in ran.err.splitlines())
-    assert [line for line in ran.out.splitlines() if cell_len(line) > int(width)] == []
-
-
 @needs_transcripts
 def test_numbers_and_reasons_are_whole_on_a_narrow_terminal(
     cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch

@@ -14,7 +14,7 @@ import stenolog
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, UserMessage
 from stenolog.errors import ConversationNotFoundError, PositionNotFoundError
 from stenolog.events import Origin, Usage
-from stenolog.projections.messages.rules import RULES
+from stenolog.requests import RULES
 from tests.cli.conftest import Ran
 from tests.transcripts.given import assistant, lines, message, meta, text, tool_use, user
 

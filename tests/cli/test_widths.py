@@ -142,9 +142,7 @@ def test_in_a_pipe_nothing_is_cut(
     assert not any(row.endswith(" ") or "──" in row for row in out.splitlines())
 
 
-@pytest.mark.parametrize(
-    "command", [("log",), ("timeline",), ("show", NAME, "2"), ("request", "--agent", MAIN)]
-)
+@pytest.mark.parametrize("command", COMMANDS_WITH_WORDS)
 def test_in_a_pipe_the_words_of_an_entry_are_whole(
     long: Cli, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
