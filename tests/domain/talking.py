@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
-from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, State, ToolCall, UserMessage, evolve, step
-from stenolog.domain.lanes.lifecycle import BUSY
-from stenolog.domain.lanes.step import INITIAL, fold
-from stenolog.domain.lanes.turns import TurnRule
-from stenolog.engine import Transition
+from stenolog import (
+    AssistantMessage,
+    Entry,
+    Event,
+    LlmError,
+    ModeSwitch,
+    State,
+    ToolCall,
+    UserMessage,
+    evolve,
+    step,
+)
+from stenolog.engine import INITIAL, Transition, TurnRule
 from stenolog.events import Control, Receipt, TurnPolicy
 from stenolog.testing import entries
 
 PASS = "....."
+BUSY = ("awaiting_llm", "awaiting_approval", "awaiting_tools")
 HI: Event = UserMessage(text="Hi")
 STOP: Event = UserMessage(control=Control(action="cancel"))
 GO_ON: Event = UserMessage(control=Control(action="continue"))
@@ -51,6 +62,11 @@ def called(agent: str, text: str = "", **fields: Any) -> Event:
 
 def failed(agent: str, category: Any = "timeout", **fields: Any) -> Event:
     return LlmError(agent=agent, category=category, **fields)
+
+
+def fold(log: Sequence[Entry]) -> State:
+    """Return the state after a log."""
+    return reduce(evolve, log, INITIAL)
 
 
 def after(*events: Event) -> State:

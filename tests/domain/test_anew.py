@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given
 
 from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage, evolve
-from stenolog.domain.lanes.decide import decide
-from stenolog.domain.lanes.limits import LaneUsage, UsageByLane, track_usage
-from stenolog.domain.lanes.step import fold
-from stenolog.domain.lanes.turns import RoundRobin
+from stenolog.engine import LaneUsage, RoundRobin, UsageByLane, decide, track_usage
 from stenolog.testing import entries
+from tests.domain.talking import fold
 from tests.strategies import histories
 
 LIST, CAT = ToolCall(id="c1", name="ls"), ToolCall(id="c2", name="cat")

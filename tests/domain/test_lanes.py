@@ -19,22 +19,16 @@ from stenolog import (
     UserMessage,
     step,
 )
-from stenolog.domain.lanes.state import LaneState
-from stenolog.domain.lanes.step import fold
-from stenolog.engine import Transition
+from stenolog.engine import LaneState, Transition
 from stenolog.events import CallRef, Control, ConversationRef, PositionRange, Unknown
 from stenolog.testing import START, entries
+from tests.domain.talking import after, fold
 
 SHELL = ToolCall(id="c1", name="shell")
 DEPLOY = ToolCall(id="d1", name="deploy")
 CAREFUL = ModeSwitch(joins=["coder"], cards={"coder": AgentCard(tools=[Tool(name="deploy", approval=True)])})
 ASKED = UserMessage(text="Go", to=["coder"])
 CALLED = AssistantMessage(agent="coder", tool_calls=[SHELL])
-
-
-def after(*events: Event) -> State:
-    """Return the state after the events."""
-    return fold(entries(*events))
 
 
 def last(*events: Event) -> Transition:

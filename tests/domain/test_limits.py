@@ -10,16 +10,7 @@ from hypothesis import given
 from pydantic import TypeAdapter
 
 from stenolog import AssistantMessage, Entry, Event, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
-from stenolog.domain.lanes.limits import (
-    NEW,
-    LaneUsage,
-    Limits,
-    Tokens,
-    UsageByLane,
-    limit_reached,
-    track_usage,
-)
-from stenolog.domain.lanes.turns import RoundRobin
+from stenolog.engine import LaneUsage, Limits, RoundRobin, Tokens, UsageByLane, limit_reached, track_usage
 from stenolog.errors import InvalidPolicyError
 from stenolog.events import CallRef, Control, Usage
 from stenolog.parts import ImagePart
@@ -30,6 +21,7 @@ ACCOUNTS = TypeAdapter(UsageByLane)
 ASKED = UserMessage(text="Go", to=["coder"])
 SHELL = ToolCall(id="c1", name="shell", arguments='{"cmd":"ls"}')
 READ = ToolCall(id="c2", name="read", arguments='{"file":"a"}')
+NEW = LaneUsage()
 OFF = Limits(None, None, None, None, None, None, None, None)
 
 

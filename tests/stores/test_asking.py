@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import Conversation, Log, ModeSwitch, UserMessage
-from stenolog.adapters.conversation.queries.folds import STATE
+from stenolog import Conversation, Fold, Log, ModeSwitch, UserMessage
 from stenolog.errors import (
     AgentNotFoundError,
     ConversationNotFoundError,
@@ -21,11 +20,12 @@ from stenolog.errors import (
 )
 from tests.stores.conftest import said, turns
 
+COUNT = Fold("count", 0, lambda total, _: total + 1, state=int)
 Look = Callable[[Conversation, Any], object]
 LOOKS: dict[str, Look] = {
     "state": Conversation.state,
     "settings": Conversation.settings,
-    "fold": lambda conversation, at: conversation.fold(STATE.fold, at),
+    "fold": lambda conversation, at: conversation.fold(COUNT, at),
     "timeline": Conversation.timeline,
     "transitions": Conversation.transitions,
 }

@@ -11,8 +11,7 @@ import pytest
 
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, TextPart, ToolCall, ToolResult, UserMessage
 from stenolog.parts import ReasoningPart
-from stenolog.projections.formats.checks import Law
-from stenolog.requests import FORMATS, build, validate
+from stenolog.requests import FORMATS, Law, build, validate
 from stenolog.testing import entries
 from tests.requests.judging import complaints, needs_judges
 from tests.requests.laws.mutations import CHAT, MUTATIONS

@@ -8,9 +8,9 @@ import pytest
 
 from stenolog import LlmError, ToolCall, ToolResult, UserMessage
 from stenolog.context import Policy
-from stenolog.domain.lanes.step import fold
 from stenolog.events import CallRef, Origin, Receipt
-from stenolog.projections.requests import every_request, lanes
+from stenolog.requests import every_request, lanes
+from tests.domain.talking import fold
 from tests.random_cases import seeds
 from tests.requests.given import ASKED, CALL, calls, chat, said
 from tests.requests.histories import history

@@ -8,10 +8,9 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, LlmError, ModeSwitch, TextPart, ToolResult, UserMessage
-from stenolog.domain.events import ErrorCategory
-from stenolog.domain.lanes.step import fold
-from stenolog.events import PositionRange, Receipt, Unknown
+from stenolog.events import ErrorCategory, PositionRange, Receipt, Unknown
 from stenolog.parts import ReasoningPart
+from tests.domain.talking import fold
 from tests.requests.given import ASKED, CALL, calls, chat, log, said
 from tests.requests.histories import START
 

@@ -114,20 +114,6 @@ def test_a_window_kept_up_is_the_window_folded_from_the_beginning(chosen: Policy
 @each_policy
 @given(seed=seeds)
 @examples
-def test_every_entry_is_in_the_request_or_left_out_by_a_rule(chosen: Policy, seed: int) -> None:
-    entries = history(seed)
-    for made in all_windows(entries, chosen):
-        request = from_window(made, "openai-chat")
-        said = {position for part in request.parts for position in part.positions}
-        left_out = {p for run in request.omissions for p in range(run.first, run.last + 1)}
-        spoken = {e.position for e in entries[: made.position] if e.event.kind != "mode_switch"}
-
-        assert spoken <= said | left_out
-
-
-@each_policy
-@given(seed=seeds)
-@examples
 def test_what_is_in_the_window_is_never_larger_on_a_wire_than_it_was_measured(
     chosen: Policy, seed: int
 ) -> None:
