@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
+from random import Random
 
 import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Conversation, Entry, Event, Log, ToolCall, ToolResult, UserMessage
+from stenolog.parts import ImagePart
+from stenolog.testing import examples
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -87,3 +90,18 @@ def texts(conversation: Conversation, after: int = 0, at: int | None = None) -> 
     return [
         entry.event.text for entry in conversation.entries(after, at) if isinstance(entry.event, UserMessage)
     ]
+
+
+def manifold(log: Log, messages: int) -> Conversation:
+    """Begin a conversation of every kind, with entries and a blob too long for a page, among others."""
+    conversation, noise = log["demo"], Random(2)  # what compression cannot bring onto one page
+    log.blobs.put(b"test")  # the one that the examples name
+    picture = log.blobs.put(Random(1).randbytes(5000))
+    conversation.extend([*examples().values()], expected=0)
+    conversation.append(UserMessage(parts=[ImagePart(blob=picture)]))
+    for number in range(messages):
+        said(log[f"talk {number % 4}"], f"{number} " + noise.randbytes(20 * number).hex())
+    call = ToolCall(id="c", name=noise.randbytes(2_500).hex())
+    conversation.append(AssistantMessage(agent="a", tool_calls=[call]))
+    conversation.append(ToolResult(call_id="c", text=noise.randbytes(8_000).hex()))
+    return conversation

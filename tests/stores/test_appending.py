@@ -8,14 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 import stenolog
-from stenolog import (
-    AssistantMessage,
-    Conversation,
-    Log,
-    ModeSwitch,
-    NewEntry,
-    UserMessage,
-)
+from stenolog import AssistantMessage, Conversation, Log, ModeSwitch, NewEntry, UserMessage
 from stenolog.errors import ConversationNotFoundError, DuplicateIdError, InvalidEventError
 from tests.stores.conftest import START, said
 

@@ -10,13 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import (
-    Conversation,
-    Entry,
-    Event,
-    Fold,
-    Log,
-)
+from stenolog import Conversation, Entry, Event, Fold, Log
 from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.conversation.queries.folds import SETTINGS, STATE, persistent
 from stenolog.adapters.conversation.verifying.integrity import verify

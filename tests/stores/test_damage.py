@@ -12,13 +12,11 @@ from pathlib import Path
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, Log, StenologError, ToolCall, ToolResult, UserMessage
+from stenolog import Log, StenologError, UserMessage
 from stenolog.errors import StoreError
 from stenolog.maintenance import verify
-from stenolog.parts import ImagePart
-from stenolog.testing import examples
 from tests.stores import workers
-from tests.stores.conftest import said, texts
+from tests.stores.conftest import manifold, said, texts
 
 FLIPS = 200
 
@@ -33,19 +31,8 @@ def everything(log: Log) -> object:
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("sound") / "talks.db"
-    noise = random.Random(2)  # what compression cannot bring onto one page
     with stenolog.open(path) as log:
-        conversation = log["demo"]
-        log.blobs.put(b"test")  # the one that the examples name
-        picture = log.blobs.put(random.Random(1).randbytes(5000))
-        conversation.extend([*examples().values()], expected=0)
-        conversation.append(UserMessage(parts=[ImagePart(blob=picture)]))
-        for number in range(40):
-            said(log[f"talk {number % 4}"], noise.randbytes(20 * number).hex())
-        conversation.append(
-            AssistantMessage(agent="a", tool_calls=[ToolCall(id="c", name=noise.randbytes(2_500).hex())])
-        )
-        conversation.append(ToolResult(call_id="c", text=noise.randbytes(8_000).hex()))
+        conversation = manifold(log, 40)
         said(conversation.fork(after=4), "in the fork", "again")
         log["talk 1"].delete()
         log["talk 2"].archive()

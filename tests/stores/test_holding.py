@@ -6,14 +6,24 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import AgentCard, AssistantMessage, Conversation, Entry, Event, Log, ModeSwitch, UserMessage
+from stenolog import (
+    AgentCard,
+    AssistantMessage,
+    Conversation,
+    Entry,
+    Event,
+    Log,
+    ModeSwitch,
+    NewEntry,
+    UserMessage,
+)
 from stenolog.adapters.conversation.queries.requests import window_cache
 from stenolog.adapters.store.reading import checked_reading
 from stenolog.context import Budget, LastN
@@ -229,3 +239,91 @@ def test_whatever_is_appended_the_request_is_that_of_the_whole_log(batches: list
                     conversation.request("coder")
             else:
                 assert conversation.request("coder") == expected
+
+
+# Whoever appends
+
+
+class Step(NamedTuple):
+    """Some texts that are appended by this process or another; `id`: all under the same id."""
+
+    texts: list[str]
+    elsewhere: bool
+    id: str | None
+
+
+STEPS = st.lists(
+    st.builds(
+        Step,
+        texts=st.lists(st.sampled_from("xyz"), max_size=3),
+        elsewhere=st.booleans(),
+        id=st.sampled_from([None, None, "given"]),
+    ),
+    max_size=8,
+)
+
+
+@given(STEPS, st.booleans())
+def test_whoever_appends_the_request_is_that_of_the_whole_log(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[Step], renamed: bool
+) -> None:
+    path = tmp_path_factory.mktemp("glance") / "log.db"
+    with (
+        stenolog.open(path, synchronous="normal") as log,
+        stenolog.open(path, synchronous="normal") as other,
+    ):
+        log["talk"].append(ModeSwitch(joins=["coder"]))
+        here, there = log["talk"], other["talk"]
+        for nth, step in enumerate(steps):
+            for text in step.texts:
+                try:
+                    (there if step.elsewhere else here).extend([NewEntry(UserMessage(text=text), step.id)])
+                except stenolog.errors.DuplicateIdError:
+                    assert step.id
+            if renamed and nth == 3:
+                there.rename("another name")
+            assert here.request("coder").bytes == anew(there)
+            assert there.request("coder").bytes == anew(here)
+
+
+def test_who_changes_what_he_appended_changes_no_request(conversation: Conversation) -> None:
+    conversation.request("coder")
+    card = AgentCard(parameters={"temperature": 1})
+    note = UserMessage(text="noted", meta={"app": {"mood": "fine"}})
+    conversation.append(ModeSwitch(cards={"coder": card}), expected=conversation.position)
+    conversation.append(note)
+    card.parameters["temperature"] = 0
+    note.meta["app"] = "changed"
+
+    assert conversation.request("coder").body["temperature"] == 1
+    assert conversation.request("coder").bytes == anew(conversation)
+
+
+def test_threads_that_append_at_once_are_all_heard(conversation: Conversation) -> None:
+    conversation.request("coder")
+
+    def append(number: int) -> None:
+        for nth in range(25):
+            conversation.append(UserMessage(text=f"{number} {nth}"))
+
+    with ThreadPoolExecutor(4) as pool:
+        working = [pool.submit(append, number) for number in range(4)]
+        while not all(future.done() for future in working):
+            request = conversation.request("coder")
+            assert request.bytes == build(list(conversation.entries(at=request.at)), "coder").bytes
+        for future in working:
+            future.result()
+    assert conversation.request("coder").bytes == anew(conversation)
+
+
+def test_a_conversation_that_was_deleted_elsewhere_and_begun_anew_is_another(
+    conversation: Conversation, log: Log
+) -> None:
+    conversation.request("coder")
+    with stenolog.open(log.path, synchronous="normal") as elsewhere:
+        elsewhere["talk"].delete()
+        elsewhere["talk"].append(ModeSwitch(joins=["coder"]))
+        elsewhere["talk"].append(UserMessage(text="anew"))
+
+    assert b"anew" in log["talk"].request("coder").bytes
+    assert log["talk"].request("coder").bytes == anew(log["talk"])

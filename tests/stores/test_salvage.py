@@ -21,11 +21,9 @@ from stenolog.domain.entry import Record, to_entry
 from stenolog.domain.erasure import LOST
 from stenolog.domain.errors import CallerError, NotADatabaseError, StenologError
 from stenolog.domain.events import Damaged
-from stenolog.parts import ImagePart
-from stenolog.testing import examples
 from tests.file_bytes import words_in
 from tests.random_cases import seeds
-from tests.stores.conftest import said, texts
+from tests.stores.conftest import manifold, said, texts
 
 FEW = 40
 Damage = Callable[[bytearray, random.Random], None]
@@ -43,19 +41,8 @@ class Sound(NamedTuple):
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Sound:
     path = tmp_path_factory.mktemp("sound") / "talks.db"
-    noise = random.Random(2)  # what compression cannot bring onto one page
     with stenolog.open(path) as log:
-        conversation = log["demo"]
-        log.blobs.put(b"test")  # the one that the examples name
-        picture = log.blobs.put(random.Random(1).randbytes(5000))
-        conversation.extend([*examples().values()], expected=0)
-        conversation.append(UserMessage(parts=[ImagePart(blob=picture)]))
-        for number in range(60):
-            said(log[f"talk {number % 4}"], f"{number} " + noise.randbytes(20 * number).hex())
-        conversation.append(
-            AssistantMessage(agent="a", tool_calls=[ToolCall(id="c", name=noise.randbytes(2_500).hex())])
-        )
-        conversation.append(ToolResult(call_id="c", text=noise.randbytes(8_000).hex()))
+        conversation = manifold(log, 60)
         fork = conversation.fork(after=4)
         said(fork, "in the fork", "again")
         said(fork.fork(after=6, name="fork of a fork"), "deeper")

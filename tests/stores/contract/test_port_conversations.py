@@ -8,11 +8,7 @@ import pytest
 
 from stenolog.adapters.store.contract.recorder import LogRecorder
 from stenolog.adapters.store.contract.values import Cursor, Order, PendingEntry, Stream, Which
-from stenolog.domain.errors import (
-    ConversationExistsError,
-    ConversationNotFoundError,
-    InvalidEventError,
-)
+from stenolog.domain.errors import ConversationExistsError, ConversationNotFoundError, InvalidEventError
 
 from .given import fork, key_of, positions, put, taken
 
