@@ -302,13 +302,6 @@ def test_a_fork_is_deleted_with_the_entries_of_its_own_and_the_shared_ones_stay(
     assert demo("delete", "short", "--yes").out == "✓ short is deleted, with 3 entries\n"
 
 
-def test_a_conversation_with_living_forks_is_not_deleted(demo: Callable[..., Any]) -> None:
-    demo("fork", "demo", "--after", "4")
-
-    assert demo("delete", "demo", "--yes").status == 2
-    assert demo("log", "demo").status == 0
-
-
 def test_no_command_but_demo_and_import_makes_a_database(cli: Callable[..., Any], tmp_path: Path) -> None:
     for command in (("ls",), ("log",), ("check",), ("cost",), ("tail",), ("db", "backup", "copy.db")):
         assert cli(*command).status == 3

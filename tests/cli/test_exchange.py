@@ -91,27 +91,6 @@ def test_an_export_comes_in_by_stdin_and_what_is_no_transcript_is_refused(
     assert "- is stdin" in piped(exported, "import", "-", SESSION).err
 
 
-def test_of_several_files_the_good_ones_come_in_and_the_others_are_named(
-    cli: Callable[..., Any], damaged: str, tmp_path: Path
-) -> None:
-    (tmp_path / "note.txt").write_text("Buy bread.")
-
-    ran = cli("import", SESSION, "note.txt", damaged)
-
-    assert ran.status == 1
-    assert "note.txt" in ran.err
-    assert len(cli("ls", "--json").data) == 2
-
-
-def test_what_is_no_transcript_is_refused_and_no_conversation_is_made(
-    cli: Callable[..., Any], tmp_path: Path
-) -> None:
-    (tmp_path / "note.txt").write_text("Buy bread.")
-
-    assert cli("import", "note.txt").status == 2
-    assert cli("ls", "--json").data == []
-
-
 @pytest.mark.parametrize("command", ["import", "check file"])
 def test_a_file_that_is_not_there_is_not_found_whatever_else_was_named(
     cli: Callable[..., Any], tmp_path: Path, command: str

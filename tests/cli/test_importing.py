@@ -264,6 +264,7 @@ def test_one_wrong_file_is_named_first_and_no_bytes_are_shown(
     ran = cli("import", "notes.txt")
 
     assert ran.status == 2
+    assert cli("ls", "--json").data == []
     assert ran.err.startswith("✗ notes.txt: expected a Claude Code session")
     assert ran.err.endswith(f"{found}\n")
 
