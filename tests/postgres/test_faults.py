@@ -21,25 +21,26 @@ import pytest
 
 from stenolog.adapters.store.contract.values import Claim, PendingEntry, Share, Stream
 from stenolog.adapters.store.postgres.recorder import PostgresLogRecorder
-from stenolog.domain.errors import StoreError
+from stenolog.domain.errors import OperationalError, StoreError
 from tests.postgres.cutting_proxy import cutting
 from tests.postgres.load import PATIENCE, Writers, chained, opened, said
-from tests.postgres.server import DURABLE, Server, programs, running
+from tests.postgres.server import DURABLE, EACH_VERSION, VERSIONS, Server, running
 from tests.stores.contract.inspecting import faults
 from tests.stores.workers import CONTEXT
 
 
-@pytest.fixture
-def server(postgres: Callable[[str], Server]) -> Server:
-    return postgres("postgres 15")
+@pytest.fixture(params=EACH_VERSION)
+def server(request: pytest.FixtureRequest, postgres: Callable[[str], Server]) -> Server:
+    return postgres(request.param)
 
 
-@pytest.fixture
-def durable() -> Iterator[Server]:
+@pytest.fixture(params=EACH_VERSION)
+def durable(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Return a server of the test's own, which may crash."""
-    bin = programs()
+    found, reason = VERSIONS[request.param]
+    bin = found()
     if bin is None:
-        pytest.skip("no PostgreSQL is installed here")
+        pytest.skip(reason)
     with running(bin, DURABLE) as server:
         yield server
 
@@ -120,6 +121,22 @@ def test_appends_of_all_ways_go_on_over_three_crashes_of_the_server(durable: Ser
             time.sleep(0.5)
         assert writers.failed == []
         acknowledged.check()
+
+
+@pytest.mark.slow
+def test_a_server_that_is_away_longer_than_the_deadline_is_told_and_found_again(durable: Server) -> None:
+    with opened(durable.address(), deadline=1) as recorder:
+        stream = Stream("demo")
+        recorder.append([said("m-1")], stream, None)
+        durable.stop()
+        begun = time.monotonic()
+        with pytest.raises(OperationalError):
+            recorder.append([said("m-2")], stream, None)
+        assert time.monotonic() - begun < 5
+        durable.start()
+
+        assert recorder.append([said("m-2")], stream, None)[0].position == 3
+        assert faults(recorder) == []
 
 
 def cut_backends(server: Server, times: int) -> None:

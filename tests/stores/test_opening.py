@@ -262,10 +262,6 @@ class TestClosed:
             with pytest.raises(StoreError, match="closed"):
                 call()
 
-    def test_closing_twice_is_closing_once(self, log: stenolog.Log) -> None:
-        log.close()
-        log.close()
-
 
 class TestMigration:
     """A new file is made by the same scripts that bring an old one up to date."""
