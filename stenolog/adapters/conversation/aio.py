@@ -3,9 +3,9 @@
     async with stenolog.open_async("talks.db") as log:
         await log["demo"].append(UserMessage(text="Which test fails?"))
 
-Every call runs in one of a few threads of the log, so that the event loop never waits for the disk. Appends
-go to the one that writes: those of tasks that wait at the same time are committed together. A call that is
-cancelled may have been carried out: repeat an append with the same id.
+Every call runs in one of the log's few threads, so the event loop never waits for the disk. One of them
+writes: appends of tasks that wait at the same time are committed together. A cancelled call may have been
+carried out: repeat an append with the same id.
 """
 
 from __future__ import annotations

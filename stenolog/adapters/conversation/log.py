@@ -3,10 +3,9 @@
     with stenolog.open("talks.db") as log:
         log["demo"].append(UserMessage(text="Which test fails?"))
 
-What may be shared: a `Log` and its conversations may be used by any number of threads, and a file by any
-number of processes, each with its own `Log`; writers take turns, readers never wait for writers. A `Log`
-must not be carried across a fork of the process: open the file again in the child. A network file
-system is no place for the file.
+Any number of threads may use a `Log` and its conversations, and any number of processes a file, each with its
+own `Log`; writers take turns, readers never wait for writers. After a fork of the process, open the file
+again in the child. A network file system is no place for the file.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Journal of a tap: append-only segment files between the relay and the recording process.
 
-A segment is `GENERATION-NUMBER.segment`; each relay process is a generation of its own. A segment holds
-records one after the other. A record whose length or checksum is wrong ends its segment: the writer was
-killed there, or the power failed.
+A segment is `GENERATION-NUMBER.segment`; each relay process is a generation. A record whose length or
+checksum is wrong ends its segment: the writer was killed there, or the power failed.
 
 | kind | payload |
 |---|---|
@@ -20,8 +19,8 @@ relay-stopped; with a text after a colon upstream-failed, request-not-understood
 and not-recorded.
 An `end` may be the only record of an exchange whose request was lost in a gap.
 
-The reader yields every record at least once. A process that was killed reads the exchanges again that it
-had not marked as done, and some that it had: an exchange number is unique in its run.
+The reader yields every record at least once. After a kill it reads again the exchanges not marked as done,
+and some that were: an exchange number is unique in its run.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ the body that stenolog builds at that position to the one that was sent:
     base       the position of the entry whose receipt has them; 0: there is none, and nothing is kept
     cache      marks of the prompt cache, `[pointer, value]`, which are lifted off before anything is compared
 
-What is equal to the base's is left out, so a patch grows with what is new and not with the conversation. If
-there is only `raw`, the bytes are in the transport, and nothing else describes the body.
+What is equal to the base's is left out, so a patch grows only with what is new. If there is only `raw`, the
+bytes are in the transport, and nothing else describes the body.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
     derived     each value that the model is given is from an entry or a card
 
 A value under the same key in what stenolog builds is from there, however short, and so is a part of a text
-under the same key of the body. Fields that say how messages are written, such as `type`, or number them, do
-not count. Fields that say how and to whom the answer comes are not given to the model.
+under the same key of the body. Fields on how messages are written, such as `type`, or that number them, do
+not count. Fields on how and to whom the answer comes are not given to the model.
 """
 
 from __future__ import annotations

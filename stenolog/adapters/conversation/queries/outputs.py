@@ -2,8 +2,8 @@
 
     conversation.outputs["@state/logs/tool-results/8f3a1b2c4d5e6f70.json"]
 
-An alias is looked up in the log, never joined to a path. A file's path is walked folder by folder, each
-opened in the previous one, without following links: no file can be outside the root.
+An alias is looked up in the log, never joined to a path. Folders of a file's path are opened one in another,
+without following links: no file can be outside the root.
 """
 
 from __future__ import annotations

@@ -39,8 +39,7 @@ S = TypeVar("S")
 class ReadableConversation(StreamHandle):
     """The entries of one conversation, and projections of them.
 
-    Positions count from 1; 0 is before the first entry. `at` is a position too: the conversation at that
-    time; None is now. One after the end raises `PositionNotFoundError`.
+    Positions and `at` as in `Conversation`.
     """
 
     def __iter__(self) -> Iterator[Entry]:

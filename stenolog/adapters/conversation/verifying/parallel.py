@@ -1,6 +1,6 @@
 """Work on a log in one process per processor, with results in order.
 
-Each process opens the file itself. A log in memory, and short work, stay in this one.
+Each opens the file itself. A log in memory, and short work, stay in this one.
 """
 
 from __future__ import annotations

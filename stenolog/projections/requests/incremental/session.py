@@ -5,8 +5,8 @@
         window.take(entry)
         print(session.request().size)
 
-A request begins with nearly all of the one before it. So a session keeps what no later entry can change, as
-messages and as text of the body (`FrozenPrefix`, `Writer`), and writes only what follows.
+A request begins with nearly all of the previous one. So a session keeps what no later entry can change, as
+messages and as text of the body (`FrozenPrefix`, `Writer`), and writes only the rest.
 `builder.build_reference` is the definition; a test compares the two.
 """
 
