@@ -179,9 +179,9 @@ def freeze(frozen: FrozenPrefix, tail: TailContents, answered: int) -> int:
         if before is not None and _is_open(before) and _goes_on(tail.made, number):
             continue
         # An empty answer has no message, but a position: it may be one behind the messages around it.
-        said = (p for unit in tail.units[:number] for message in unit for p in message.positions)
+        said = [p for unit in tail.units[:number] for message in unit for p in message.positions]
         last = max(chain(said, *map(_said_at, tail.made[:number])), default=0)
-        first = min((p for one in tail.made[number:] for p in _said_at(one)), default=ENDLESS)
+        first = min([p for one in tail.made[number:] for p in _said_at(one)], default=ENDLESS)
         rows = [row for row in tail.rows if row.entry.position < first]
         rest = tail.rows[len(rows) :]
         # A later row may belong before the end, or take some of the prefix out of context.

@@ -198,13 +198,11 @@ class RequestSession:
 
     def _surround(self, tools: dict[str, None], entries: list[Entry]) -> Surroundings:
         window, own = self.window, self.window.memory
-        turns = own.turns if window.policy.reminder is not None else 0
         cuts = window.cuts, window.policy.instructions is not None and window.summarised
-        goes_on = window.continues_session
         # Everything that the text around the conversation is made of; most entries change none of it.
         # A tuple of the tools: equal dictionaries may be in another order, and the order is sent.
-        rests_on = (window.settings, own.set_at, own.handoff, own.model, turns, cuts, (*tools,), goes_on)
-        if entries or self._around_rests_on != rests_on:
+        rests_on = (window.settings, own.set_at, own.handoff, own.model, cuts, (*tools,))
+        if depends_on_tail(window) or self._around_rests_on != rests_on:
             self._around, self._around_rests_on = surround(window, tools, entries), rests_on
         return self._around
 

@@ -143,7 +143,7 @@ class ToolGrouper:
             for unit in self.made
         )
         # An empty result stays: without it, its call would have none.
-        return [tuple(one for one in unit if one.parts or one.role == "tool") for unit in units]
+        return [tuple([one for one in unit if one.parts or one.role == "tool"]) for unit in units]
 
 
 def grouped(
