@@ -17,6 +17,14 @@ ONE: Any = {"configurable": {"thread_id": "one"}}
 ASKED = {"messages": [HumanMessage("Where is it?", id="q1")]}
 MAY = {"messages": [HumanMessage("May I?", id="q1")]}
 LATER = {"messages": [HumanMessage("And now?", id="q2")]}
+TOLD = [
+    ("user", "Where is it?"),
+    ("assistant", "Let me see."),
+    ("assistant", "look: a cat in the hat"),
+    ("assistant", "look: a cat in the box"),
+    ("assistant", "I know: a cat in the box."),
+]
+"""Who says what when it is asked where it is."""
 
 
 def said(state: dict[str, Any]) -> list[str]:

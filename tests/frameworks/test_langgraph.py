@@ -20,7 +20,18 @@ from langgraph.types import Command
 import stenolog
 from stenolog import Log
 from stenolog.contrib.langgraph import LangGraphSaver
-from tests.frameworks.langgraph_graphs import ASKED, LATER, ONE, Talk, crew, fan_out, model, said, talking
+from tests.frameworks.langgraph_graphs import (
+    ASKED,
+    LATER,
+    ONE,
+    TOLD,
+    Talk,
+    crew,
+    fan_out,
+    model,
+    said,
+    talking,
+)
 
 
 def words(log: Log, name: str = "one", *, hidden: bool = False) -> list[tuple[str, str]]:
@@ -32,15 +43,6 @@ def words(log: Log, name: str = "one", *, hidden: bool = False) -> list[tuple[st
         and item.hidden is hidden
         and not item.text.startswith(("interrupted: ", "resumed: ", "error: "))
     ]
-
-
-TOLD = [
-    ("user", "Where is it?"),
-    ("assistant", "Let me see."),
-    ("assistant", "look: a cat in the hat"),
-    ("assistant", "look: a cat in the box"),
-    ("assistant", "I know: a cat in the box."),
-]
 
 
 def test_a_state_comes_back_as_it_was_and_its_messages_are_told(log: Log) -> None:

@@ -24,7 +24,7 @@ from stenolog.contrib.plugins import langgraph
 from stenolog.errors import UnknownFormatError
 from stenolog.events import Entry
 from stenolog.importers import IMPORTERS, import_file
-from tests.frameworks.langgraph_graphs import ASKED, LATER, ONE, crew, talking
+from tests.frameworks.langgraph_graphs import ASKED, LATER, ONE, TOLD, crew, talking
 
 TWO: Any = {"configurable": {"thread_id": "two"}}
 
@@ -60,15 +60,6 @@ def words(log: Log, name: str = "one") -> list[tuple[str, str]]:
         for item in log[name].timeline()
         if item.kind in ("message", "tool")
     ]
-
-
-TOLD = [
-    ("user", "Where is it?"),
-    ("assistant", "Let me see."),
-    ("assistant", "look: a cat in the hat"),
-    ("assistant", "look: a cat in the box"),
-    ("assistant", "I know: a cat in the box."),
-]
 
 
 def test_each_thread_of_a_database_is_a_conversation(log: Log, old: Any, file: Path) -> None:

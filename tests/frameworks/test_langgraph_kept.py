@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -255,15 +254,6 @@ def test_without_its_package_the_error_is_the_line_that_installs_it() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert done.stdout == 'langgraph-checkpoint is not installed: pip install "stenolog[langgraph]"\n'
-
-
-def test_ids_and_sets_keep_their_types(log: Log) -> None:
-    state = {"id": UUID(int=7), "set": {1}, "queue": deque([1]), "bytes": b"\x00"}
-    saver = LangGraphSaver(log)
-    found = saver.get_tuple(put(saver, ONE, holding(1, **state)))
-
-    assert found is not None
-    assert found.checkpoint["channel_values"] == state
 
 
 def test_a_thread_is_exported_and_imported_with_its_checkpoints(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from tests.llms.api import KEY, Api
 from tests.llms.apis import APIS
 from tests.llms.server import Reply, Server, failure
 
-HEADERS = {"content-type": "application/json"}
 CALL = ToolCall(id="c1", name="shell", arguments='{"cmd":"ls -l"}')
 SAID = TextPart(text="I look at the files.")
 ASKED: Any = [{"role": "user", "content": "Which files are here?"}]

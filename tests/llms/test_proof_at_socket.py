@@ -105,32 +105,33 @@ def verified(path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     return json.loads(capsys.readouterr().out)["data"]["requests"]
 
 
+few_or_many = pytest.mark.parametrize(
+    "seeds", [FEW, pytest.param(MANY, marks=pytest.mark.slow)], ids=["few", "many"]
+)
+
+
 @every
+@few_or_many
 @pytest.mark.parametrize("mode", ["first", "retry"])
 def test_the_sha256_at_the_socket_is_that_of_the_receipt(
-    server: Server, api: Api, mode: Mode, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    server: Server,
+    api: Api,
+    mode: Mode,
+    seeds: Iterable[int],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for seed in FEW:
+    for seed in seeds:
         attempt(server, api, tmp_path / f"{seed}.db", mode, seed)
     told = verified(tmp_path / "3.db", capsys)
     assert (told["same"], told["differs"], told["not-provable"]) == (1 + (mode == "retry"), [], [])
 
 
-@pytest.mark.parametrize("seeds", [FEW, pytest.param(MANY, marks=pytest.mark.slow)], ids=["few", "many"])
+@few_or_many
 def test_a_fall_back_has_a_receipt_of_its_own(server: Server, tmp_path: Path, seeds: Iterable[int]) -> None:
     for seed in seeds:
         attempt(server, CHAT, tmp_path / f"{seed}.db", "fall-back", seed)
         assert ["stream_options" in request.body for request in server.received] == [True, False]
-
-
-@pytest.mark.slow
-@every
-@pytest.mark.parametrize("mode", ["first", "retry"])
-def test_the_sha256_at_the_socket_is_that_of_the_receipt_in_many_conversations(
-    server: Server, api: Api, mode: Mode, tmp_path: Path
-) -> None:
-    for seed in MANY:
-        attempt(server, api, tmp_path / f"{seed}.db", mode, seed)
 
 
 ONE_SHOT = """
@@ -177,19 +178,13 @@ def program_attempt(program: Program, path: Path, seed: int) -> None:
     assert found == [("same", "sent")] * len(bodies)
 
 
+@few_or_many
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS.keys())
-def test_what_a_program_is_given_is_what_the_receipt_says(program: Program, tmp_path: Path) -> None:
-    """One that is run for each request fails at first, and is given the same again."""
-    for seed in range(2):
-        program_attempt(program, tmp_path / f"{seed}.db", seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS.keys())
-def test_what_a_program_is_given_is_what_the_receipt_says_in_many_conversations(
-    program: Program, tmp_path: Path
+def test_what_a_program_is_given_is_what_the_receipt_says(
+    program: Program, seeds: Iterable[int], tmp_path: Path
 ) -> None:
-    for seed in MANY:
+    """One that is run for each request fails at first, and is given the same again."""
+    for seed in seeds:
         program_attempt(program, tmp_path / f"{seed}.db", seed)
 
 

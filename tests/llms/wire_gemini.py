@@ -127,7 +127,6 @@ BAD_KEY = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_K
 QUOTA = "You exceeded your current quota, please check your plan and billing details."
 AWAY = "User location is not supported"
 MODEL = "gemini-3-pro"
-LAST = ToolCall(id="last", name="shell")
 SEVERAL = st.lists(
     st.tuples(signed("gemini"), CALLS | TEXTS).map(list)
     | st.one_of(CALLS, opaque("x", provider="gemini", model=MODEL)).map(lambda part: [part]),

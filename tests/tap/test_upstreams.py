@@ -66,10 +66,15 @@ def ask(running: Relay, client: socket.socket, size: int = 2) -> bytes:
     return read(client, len(OK))
 
 
+@pytest.mark.parametrize("told_in", ["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"])
 def test_requests_go_over_one_tls_connection_as_http_1(
-    tmp_path: Path, context: ssl.SSLContext, certificate: Path, monkeypatch: pytest.MonkeyPatch
+    told_in: str,
+    tmp_path: Path,
+    context: ssl.SSLContext,
+    certificate: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    monkeypatch.setenv(told_in, str(certificate))
     with server(secured(context, answers)) as upstream:
         url = f"https://localhost:{upstream.port}"
         with relay(tmp_path / "run", url) as running, running.connect() as client:
@@ -79,16 +84,6 @@ def test_requests_go_over_one_tls_connection_as_http_1(
 
     assert upstream.connections == 1
     assert [len(each.content("body")) for each in recorded] == [2, 80_000, 3 << 20]
-
-
-def test_certificates_that_node_is_told_of_are_good_for_the_tap_too(
-    tmp_path: Path, context: ssl.SSLContext, certificate: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NODE_EXTRA_CA_CERTS", str(certificate))
-    with server(secured(context, answers)) as upstream:
-        url = f"https://localhost:{upstream.port}"
-        with relay(tmp_path / "run", url) as running, running.connect() as client:
-            assert ask(running, client) == OK
 
 
 def test_a_certificate_that_nobody_vouches_for_is_a_502_that_says_so(

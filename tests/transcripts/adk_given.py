@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from stenolog import Conversation
@@ -18,12 +17,6 @@ def event(id: str, author: str, *parts: Json, invocation: str = "i1", **fields: 
     number = int("".join(filter(str.isdigit, id)) or 0)
     about = {"id": id, "author": author, "invocation_id": invocation, "timestamp": OPENED + number}
     return {**about, **(content if parts else {}), **fields}
-
-
-def session(*events: Json, **fields: Any) -> bytes:
-    return json.dumps(
-        {"id": "s1", "app_name": "shop", "user_id": "ann", "events": list(events), **fields}
-    ).encode()
 
 
 def call(name: str, id: str | None = None, **args: Any) -> Json:

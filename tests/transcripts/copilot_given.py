@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.transcripts.given import Import, Json
-from tests.transcripts.soundness import assert_sound
+from tests.transcripts.given import Json
 
 START = {
     "sessionId": "s-1",
@@ -50,13 +49,6 @@ def result(id: str, words: str = "done", **fields: Any) -> tuple[str, Json]:
         "result": {"content": words},
         **fields,
     }
-
-
-def shown(into: Import, *words: str) -> list[bool]:
-    """Return which of the words the agent is shown at the end."""
-    assert_sound(into.log)
-    text = str(into.conversation.request("copilot", api="anthropic").body)
-    return [each in text for each in words]
 
 
 def sub_agent(lane: Json) -> list[Json]:

@@ -45,10 +45,6 @@ def events_in(conversation: Conversation) -> list[Any]:
     return [entry.event for entry in conversation if not isinstance(entry.event, ModeSwitch)]
 
 
-def texts(into: Import) -> list[str]:
-    return [getattr(event, "text", "") for event in into.said]
-
-
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_a_real_chat_is_the_conversation_that_it_was(into: Import, path: Path) -> None:
     (found,) = import_file(into.log, path).conversations

@@ -67,16 +67,6 @@ def document(into: Import, *steps: Json, **fields: Any) -> None:
     into.file(json.dumps(trajectory(*steps, **fields)).encode(), "run.json")
 
 
-def sub_agent(id: str, *steps: Json, **fields: Any) -> Json:
-    return {
-        **trajectory(*steps),
-        "session_id": "s1",
-        "trajectory_id": id,
-        "agent": {"name": "helper"},
-        **fields,
-    }
-
-
 def test_another_trajectory_of_the_same_session_is_not_taken_for_the_first(into: Import) -> None:
     document(into, *STEPS)
     first = len(into.entries)

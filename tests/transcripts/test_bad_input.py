@@ -11,7 +11,7 @@ import pytest
 import stenolog
 from stenolog.errors import UnknownFormatError
 from stenolog.importers import Report, Skipped, import_file
-from tests.transcripts.given import Import, assistant, lines, record, text, tool_result, tool_use, user
+from tests.transcripts.given import Import, assistant, lines, record, text, user
 from tests.transcripts.soundness import assert_sound, said, with_raw, words
 
 pytestmark = pytest.mark.usefixtures("sound")
@@ -165,15 +165,6 @@ def test_what_is_cut_off_at_the_end_is_read_once_the_file_has_grown(tmp_path: Pa
 def _counts(report: Report) -> tuple[int, int]:
     (found,) = report.conversations
     return found.appended, found.already
-
-
-@pytest.mark.parametrize("cut", range(1, 120, 7))
-def test_wherever_the_last_line_is_cut_everything_is_there_once_in_the_end(into: Import, cut: int) -> None:
-    content = lines(GO, assistant("a1", "u1", tool_use("t")), user("r1", "a1", [tool_result("t", "ünf")]))
-
-    into.file(content[:-cut]).file(content)
-
-    assert [event.kind for event in into.said] == ["user_message", "assistant_message", "tool_result"]
 
 
 # Large

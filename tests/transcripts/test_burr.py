@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.transcripts.given import Import, Json, lines
+from tests.transcripts.given import Import, Json
 
 pytestmark = pytest.mark.usefixtures("sound")
 
@@ -36,13 +35,6 @@ CHAT = [
     *step(3, "prompt", [HI, HO, MORE]),
     *step(4, "response", [HI, HO, MORE, AYE]),
 ]
-
-
-def written(folder: Path, *records: Json) -> Path:
-    """Write a log as Burr keeps it: in a folder of the application's name."""
-    (home := folder / "chat-7").mkdir(exist_ok=True)
-    (file := home / "log.jsonl").write_bytes(lines(*records))
-    return file
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,6 @@ from stenolog import (
 )
 from stenolog.adapters.importers.intake import known_files
 from stenolog.contrib.crewagent.export import export_crewagent
-from stenolog.domain.events import Known
-from stenolog.errors import UnknownFormatError
 from stenolog.events import Origin
 from stenolog.importers import Report, import_file
 from tests.transcripts.crewagent_given import (
@@ -67,13 +65,6 @@ def said(into: Import, place: Path, *messages: Any, **about: Any) -> list[Event]
 def _is_settings(event: Event) -> bool:
     source = getattr(event, "source", None)
     return isinstance(source, Origin) and source.role == "settings"
-
-
-def one(into: Import, place: Path, told: Message) -> Known:
-    """Return the event of one message."""
-    (event,) = said(into, place, told)
-    assert isinstance(event, UserMessage | AssistantMessage | ToolResult | LlmError | ModeSwitch)
-    return event
 
 
 def test_a_large_result_is_kept_whole_behind_a_preview(into: Import, tmp_path: Path) -> None:
@@ -167,13 +158,6 @@ def test_a_broken_message_is_told_and_the_others_are_imported(
     assert [(reason or "") in found for found in reasons(report)] == [True] * bool(reason)
     assert [getattr(e.event, "text", "") for e in into.log["talk"].entries()][-1] == "Bye"
     assert_sound(into.log)
-
-
-def test_a_folder_without_any_conversation_is_refused(into: Import, tmp_path: Path) -> None:
-    with pytest.raises(
-        UnknownFormatError, match=r"expected a folder with index\.json or <id>/messages\.json"
-    ):
-        import_file(into.log, tmp_path)
 
 
 FAILED = "It reads the text as local\n\nLLM_ERROR\n- type: timeout\n- message: no token for 60 s"

@@ -62,6 +62,8 @@ def test_the_file_of_a_whole_output_comes_in_and_is_read_by_the_path_that_the_pr
     assert read_output(conversation, asked, "assistant").text.startswith(WHOLE[:20])
     [shown] = [said for said in conversation.request("assistant").body["messages"] if said["role"] == "tool"]
     assert shown["content"].startswith(PREVIEW), "a model is sent the preview that it was sent before"
+    conversation.outputs.write_files(tmp_path / "workspace")
+    assert (tmp_path / "workspace" / ALIAS).read_text() == WHOLE, "an agent that reads files finds it there"
     assert_sound(into.log)
 
 
@@ -83,17 +85,6 @@ def test_words_that_only_mention_a_file_are_no_preview_of_it(into: Import, tmp_p
 
     assert "@state/logs/other.json" not in into.log["talk"].outputs
     assert "read_output" not in str(into.log["talk"].request("assistant").body["messages"])
-
-
-def test_agents_that_read_files_find_the_whole_output_where_the_old_preview_says(
-    into: Import, tmp_path: Path
-) -> None:
-    made = folder(tmp_path, talk=talk())
-    stored(tmp_path)
-    imported(into.log, made)
-
-    into.log["talk"].outputs.write_files(tmp_path / "workspace")
-    assert (tmp_path / "workspace" / ALIAS).read_text() == WHOLE
 
 
 @pytest.mark.parametrize("alias", ["@state/../secret", "/secret", "@state/", "secret", "@state//x"])

@@ -19,7 +19,6 @@ from stenolog.errors import (
     BlobNotFoundError,
     ConversationExistsError,
     CorruptLogError,
-    UnsupportedVersionError,
 )
 from stenolog.importers import Report, export_jsonl, import_file
 from stenolog.parts import ImagePart
@@ -105,17 +104,12 @@ def test_an_export_comes_back_with_the_same_digests_entries_and_requests(log: Lo
         assert list(into.log[name].records()) == list(log[name].records())
         assert requests(into.log, name) == requests(log, name)
     assert dict(into.log.blobs) == dict(log.blobs)
+    assert export(into.log, "demo", "other") == export(log, "demo", "other")
     assert verify(into.log).problems == ()
 
 
 def _own(log: Log) -> list[Entry]:
     return list(log["other"].entries(after=FORKED_AT))
-
-
-def test_the_same_conversation_gives_the_same_bytes_from_either_log(log: Log, into: Import) -> None:
-    into.file(export(log, "demo", "other").encode())
-
-    assert export(into.log, "demo", "other") == export(log, "demo", "other")
 
 
 def test_a_conversation_comes_back_under_another_name(log: Log, into: Import, tmp_path: Path) -> None:
@@ -222,6 +216,7 @@ TAMPERED: dict[str, tuple[Change, str]] = {
     "entry twice": (lambda lines: lines.insert(3, lines[2]), "expected position 3, found 2"),
     "reordered": (_swap, "expected position 4, found 5"),
     "last entry removed": (lambda lines: lines.pop(), "is the export cut off"),
+    "of a later version": (lambda lines: lines[0].update(stenolog=2), "version 2; this release reads 1"),
     "header removed": (lambda lines: lines.pop(0), "an object with the keys position"),
     "header moved": (lambda lines: lines.insert(3, lines.pop(0)), "expected a header line before"),
     "head wrong": (lambda lines: lines[0].update(head="ab" * 32), "entries up to the digest abab"),
@@ -258,23 +253,12 @@ def test_an_export_that_was_changed_is_refused_with_nothing_written(
     with pytest.raises(StenologError, match=words) as raised:
         into.file(written(exported))
 
-    assert raised.type.__name__ in ("CorruptLogError", "UnknownFormatError")
+    assert raised.type.__name__ in ("CorruptLogError", "UnknownFormatError", "UnsupportedVersionError")
     assert_nothing_written(into.log)
 
 
 def assert_nothing_written(log: Log) -> None:
     assert (log.names(archived=True), len(log.blobs), verify(log).ok) == ([], 0, True)
-
-
-def test_an_export_of_a_later_version_is_refused_with_nothing_written(
-    exported: list[Line], into: Import
-) -> None:
-    exported[0]["stenolog"] = 2
-
-    with pytest.raises(UnsupportedVersionError, match="version 2; this release reads 1"):
-        into.file(written(exported))
-
-    assert_nothing_written(into.log)
 
 
 def test_when_the_second_conversation_was_changed_the_first_is_not_written_either(

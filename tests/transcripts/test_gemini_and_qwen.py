@@ -90,11 +90,3 @@ def qwen(type: str, uuid: str, parent: str | None, *parts: Json, **fields: Any) 
     message = {"message": {"role": "user", "parts": list(parts)}} if parts else {}
     base = {"uuid": uuid, "parentUuid": parent, "sessionId": "q1", "timestamp": AT, "type": type}
     return {**base, "cwd": "/home/user/shop", "gitBranch": "main", **message, **fields}
-
-
-QWEN = [
-    qwen("user", "1", None, {"text": "Hi"}),
-    qwen("assistant", "2", "1", {"text": "Ho."}, model="qwen3"),
-    qwen("user", "3", "2", {"text": "More"}),
-    qwen("assistant", "4", "3", {"text": "Aye."}, model="qwen3"),
-]

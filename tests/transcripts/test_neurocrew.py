@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from stenolog import AssistantMessage, UserMessage
 from stenolog.contrib.neurocrew import document
 from stenolog.errors import CallerError, UnknownFormatError
-from stenolog.importers import Imported, import_file, recognise
+from stenolog.importers import import_file, recognise
 from tests.transcripts.given import Import, importing
 from tests.transcripts.soundness import words
 
@@ -225,18 +225,6 @@ def test_without_times_a_file_may_grow(into: Import) -> None:
     chat(into, fifty(50, timestamp=None))
 
     assert words(into) == [f"Message {number}" for number in range(50)]
-
-
-def test_of_messages_that_are_equal_none_is_lost_when_the_file_is_cut(into: Import) -> None:
-    asked = message(0, "Go on?")
-    rounds = [message(1, ".....", "agent", **who) for who in (DEV, TESTER)]
-    chat(into, [asked, *rounds, *rounds])
-    chat(into, [rounds[1], *rounds, *rounds])
-    chat(into, [*rounds, *rounds, *rounds])
-
-    agents = [event.agent for event in into.said if isinstance(event, AssistantMessage)]
-    assert agents == ["Backend Dev", "Tester"] * 3
-    assert [*into.report.conversations] == [Imported("chat_42", already=7)]
 
 
 @given(st.lists(st.integers(1, 11), min_size=1, max_size=6), st.randoms())

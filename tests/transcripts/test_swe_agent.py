@@ -66,10 +66,6 @@ HISTORY = [
 ]
 
 
-def run(into: Import, **document: Any) -> None:
-    into.file(json.dumps({"environment": "main", **document}).encode(), "shop.traj")
-
-
 YAML = """# This is a demo file
 history:
   - role: user
