@@ -98,11 +98,12 @@ def found(tree: ast.Module, path: list[str]) -> Iterator[ast.stmt]:
             return
         chain.append(named[-1])
         body = named[-1].body
-    if isinstance(chain[-1], ast.FunctionDef) and path[-1].startswith("test_"):
+    if isinstance(chain[-1], FUNCTION) and path[-1].startswith("test_"):
         yield from chain
 
 
-NAMED = (ast.FunctionDef, ast.ClassDef)
+FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+NAMED = (*FUNCTION, ast.ClassDef)
 
 
 def switched_off(tree: ast.Module, path: list[str]) -> Iterator[str]:
@@ -115,7 +116,7 @@ def switched_off(tree: ast.Module, path: list[str]) -> Iterator[str]:
     for named in found(tree, path):
         assert isinstance(named, NAMED)
         yield from filter(is_off, map(ast.unparse, named.decorator_list))
-        if isinstance(named, ast.FunctionDef):
+        if isinstance(named, FUNCTION):
             calls = (node for node in named.body if isinstance(node, ast.Expr))
             yield from filter(is_off, (ast.unparse(call.value) for call in calls))
 
