@@ -1,7 +1,7 @@
 """The request of a lane of a stored conversation, reading only what is in its window.
 
-A window with a cap writes a snapshot every so many entries; the next request continues from it. Without a cap
-everything is read.
+A window with a cap writes a snapshot every so many entries; a window without one stores what it has written
+(`session_snapshots`). Another process continues from either.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ class WindowCache:
         self._named: dict[int, tuple[PolicyLike, str]] = {}
         self._ladders: OrderedDict[tuple[int, str], SnapshotLadder] = OrderedDict()
         self._requests: OrderedDict[tuple[object, ...], Request] = OrderedDict()
-        self._turn = Lock()
+        self._guard = Lock()
         self._writing: Thread | None = None
 
     def __len__(self) -> int:
@@ -211,7 +211,7 @@ class WindowCache:
 
     def take(self, key: Key) -> CachedWindow | None:
         """Return a window, the caller's until put back; None if not cached."""
-        with self._turn:
+        with self._guard:
             held, rows = self._held.pop(key, (None, 0))
             self._rows -= rows
             return held
@@ -224,7 +224,7 @@ class WindowCache:
         if held.window.measure.missing:
             return
         rows = held.weight
-        with self._turn:
+        with self._guard:
             _, replaced = self._held.pop(key, (None, 0))
             self._held[key] = held, rows
             self._rows += rows - replaced
@@ -234,7 +234,7 @@ class WindowCache:
 
     def write(self, work: Callable[[], None]) -> None:
         """Write in a thread, so that no request waits; not if another is writing."""
-        with self._turn:
+        with self._guard:
             if self._writing is None or not self._writing.is_alive():
                 self._writing = Thread(target=work)
                 self._writing.start()
@@ -247,7 +247,7 @@ class WindowCache:
     def close(self) -> None:
         """Store the sessions of the windows."""
         self.settle()
-        with self._turn:
+        with self._guard:
             held = [each for each, _ in self._held.values()]
         for each in held:
             if (work := each.listener.work(each, at_end=True)) is not None:
@@ -255,7 +255,7 @@ class WindowCache:
 
     def ladder(self, key: int, name: str) -> SnapshotLadder:
         """Return a conversation's past snapshots under their checkpoints' name."""
-        with self._turn:
+        with self._guard:
             found = self._ladders.pop((key, name), None) or SnapshotLadder()
             self._ladders[key, name] = found
             if len(self._ladders) > LADDERS:
@@ -264,10 +264,10 @@ class WindowCache:
 
     def remembered(self, key: tuple[object, ...], build: Callable[[], Request]) -> Request:
         """Return a request, built unless cached; the key starts with the conversation's."""
-        with self._turn:
+        with self._guard:
             found = self._requests.pop(key, None)
         found = build() if found is None else found
-        with self._turn:
+        with self._guard:
             self._requests[key] = found
             if len(self._requests) > REQUESTS:
                 self._requests.popitem(last=False)
@@ -275,7 +275,7 @@ class WindowCache:
 
     def take_tracer(self, key: tuple[int, LaneId]) -> ContextTracer | None:
         """Return a tracer, the caller's until put back; None if not cached."""
-        with self._turn:
+        with self._guard:
             return self._tracers.pop(key, None)
 
     def put_tracer(self, key: tuple[int, LaneId], tracer: ContextTracer) -> None:
@@ -283,7 +283,7 @@ class WindowCache:
 
         Of finished ones, only the newest keeps its window.
         """
-        with self._turn:
+        with self._guard:
             for other in self._tracers.values():
                 if not other.waiting:
                     other.drop_window()
@@ -294,7 +294,7 @@ class WindowCache:
     def drop(self, key: int) -> None:
         """Drop a conversation's windows."""
         self.settle()  # what it writes must not come after the deletion
-        with self._turn:
+        with self._guard:
             for kept in [kept for kept in self._ladders if kept[0] == key]:
                 del self._ladders[kept]
             for held in [held for held in self._held if held.key == key]:
@@ -306,7 +306,7 @@ class WindowCache:
 
     def clear(self) -> None:
         """Drop all windows."""
-        with self._turn:
+        with self._guard:
             self._held.clear()
             self._ladders.clear()
             self._tracers.clear()
