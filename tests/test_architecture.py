@@ -203,7 +203,7 @@ def test_a_request_that_the_tap_records_walks_through_the_files_as_they_are_list
     """Each process of the tap notes the files that it enters, with the time."""
     (tmp_path / "sitecustomize.py").write_text(NOTING)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with running_tap(tmp_path) as tap:
+    with running_tap(tmp_path, lambda *arguments: [sys.executable, *arguments]) as tap:  # which finds NOTING
         body = b'{"model": "gpt-5.2", "messages": [{"role": "user", "content": "Hello"}]}'
         request = urllib.request.Request(
             tap.urls["openai"] + "/chat/completions", body, {"Content-Type": "application/json"}

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,12 +50,15 @@ def provider_process(record: Path, *, keeps: bool = False) -> Iterator[str]:
 
 
 @contextmanager
-def running_tap(folder: Path) -> Iterator[Running]:
-    """Run a tap before a provider. Its end waits until everything is recorded."""
+def running_tap(folder: Path, program: Callable[..., list[str]] = python) -> Iterator[Running]:
+    """Run a tap before a provider. Its end waits until everything is recorded.
+
+    `program` makes the command of a Python program of its arguments.
+    """
     record, database, errors = folder / "provider.jsonl", folder / "log.db", folder / "tap.txt"
     with provider_process(record) as provider, errors.open("w") as output:
         upstreams = {"anthropic": provider, "openai": f"{provider}/v1", "gemini": provider}
-        command = python("-m", "stenolog", "tap", "--listen", "127.0.0.1:0", "--db", str(database))
+        command = program("-m", "stenolog", "tap", "--listen", "127.0.0.1:0", "--db", str(database))
         command += [word for name, url in upstreams.items() for word in ("--upstream", f"{name}={url}")]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=output, text=True, cwd=ROOT, env=environment()
