@@ -190,6 +190,7 @@ def test_a_run_that_was_killed_goes_on_from_what_had_been_said(cli: Cli, folder:
     file = team(folder, LONG, pause=0.02)
     with begun(folder, "run", file, "Speak.") as process:
         process.kill()
+        process.communicate()
     script(folder, "And so on.", endless=True)
     ran = cli("run", file)
     with stenolog.open(folder / "talks.db") as log:

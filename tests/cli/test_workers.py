@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,6 @@ import stenolog
 from tests.cli.conftest import Ran
 from tests.cli.teams import LOOKS, SELLS, call, events, team
 from tests.cli.terminal import ROOT
-from tests.forked import python
 from tests.postgres.server import Server
 from tests.workers.given import answering, jobs_dropped
 
@@ -27,7 +27,7 @@ Cli = Callable[..., Ran]
 @contextmanager
 def worker(folder: Path, file: str, db: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run `stenolog worker` in a process of its own, and end it by SIGTERM."""
-    command = python("-m", "stenolog", "worker", "--team", file, "--db", db)
+    command = [sys.executable, "-m", "stenolog", "worker", "--team", file, "--db", db]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL, env=environment)
     try:

@@ -61,6 +61,7 @@ class Client:
         """Kill the service with SIGKILL."""
         self.process.kill()
         self.process.wait(timeout=30)
+        self._reader.join(timeout=30)  # it ends with the last process that holds the output
 
     def write(self, line: bytes) -> None:
         """Write a line as it is."""

@@ -17,7 +17,7 @@ import pytest
 import stenolog
 from clients.typescript import generate
 
-from .typescript import COMMAND, README, built, environment, program, served
+from .typescript import COMMAND, README, built, environment, forked, program, served
 
 Run = Callable[[str], list[Any]]
 
@@ -31,7 +31,8 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Run]:
 
         def run(text: str) -> list[Any]:
             command = program(tmp_path, text)
-            done = subprocess.run(command, env=environment(db, url), capture_output=True, timeout=60)
+            env = environment(db, url, forked())
+            done = subprocess.run(command, env=env, capture_output=True, timeout=60)
             assert done.returncode == 0, done.stderr.decode()
             return [json.loads(line) for line in done.stdout.split(b"\n") if line]
 
@@ -179,7 +180,7 @@ def test_a_tools_output_of_five_megabytes_goes_in_and_is_read_in_parts(run: Run)
 def test_a_wrong_token_is_a_typed_error(tmp_path: Path) -> None:
     command = program(tmp_path, "await log.about().catch((error) => print(error.type));")
     with served(tmp_path / "talks.db") as (_, url):
-        env = environment(tmp_path / "talks.db", url) | {"STENOLOG_TOKEN": "wrong"}
+        env = environment(tmp_path / "talks.db", url, forked()) | {"STENOLOG_TOKEN": "wrong"}
         assert subprocess.run(command, env=env, capture_output=True).stdout == b'"UnauthorizedError"\n'
 
 
@@ -188,7 +189,7 @@ def test_nobody_at_the_address_is_a_typed_error_after_five_attempts(tmp_path: Pa
     command = program(tmp_path, "await log.about().catch((error) => print([error.type, error.message]));")
     with socket.create_server(("127.0.0.1", 0)) as bound:
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
-    done = subprocess.run(command, env=environment(tmp_path / "talks.db", url), capture_output=True)
+    done = subprocess.run(command, env=environment(tmp_path / "talks.db", url, forked()), capture_output=True)
     assert json.loads(done.stdout) == ["ConnectionError", f"about: no answer of {url}"]
 
 
