@@ -97,14 +97,18 @@ def test_a_turn_does_not_grow_with_what_came_before_it(kind: type[Stenolog], ope
 def test_sqlite_works_as_much_for_a_long_conversation_as_for_a_short_one(
     kind: type[Stenolog], opened: Any, watched: Watched
 ) -> None:
-    """Counted in instructions of its virtual machine, of which every row that is read takes some."""
+    """Counted in instructions of its virtual machine, of which every row that is read takes some.
+
+    The least of some turns: a thread stores what was written, beside any of them.
+    """
     steps = []
     for turns in (100, 400):
         peer = opened(kind, turns=turns)
-        peer.turn(turn(TALK, turns + 1))
-        before = watched.instructions
-        peer.turn(turn(TALK, turns + 2))
-        steps.append(watched.instructions - before)
+        counts = [watched.instructions]
+        for number in range(turns + 1, turns + 8):
+            peer.turn(turn(TALK, number))
+            counts.append(watched.instructions)
+        steps.append(min(after - before for before, after in pairwise(counts)))
 
     assert steps[0] > 0
     assert steps[1] <= 1.1 * steps[0]
