@@ -120,7 +120,7 @@ def pytest_collection_finish() -> None:
 def pytest_report_header(config: pytest.Config) -> str:
     """Say how long all the tests take, and which of them this run leaves out."""
     if config.option.markexpr != "not slow":
-        return "stenolog: all tests take about 25 minutes on two idle cores, 7 without those marked slow"
+        return "stenolog: all tests take about 21 minutes on two idle cores, 6 without those marked slow"
     return (
         "stenolog: all tests but those marked slow take about 7 minutes on two idle cores;\n"
         "          -m 'slow and not nightly' runs the others (kills, corpus, fuzz), in about 15"
