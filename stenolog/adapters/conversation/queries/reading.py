@@ -201,7 +201,7 @@ class ReadableConversation(StreamHandle):
 
     @property
     def outputs(self) -> Outputs:
-        """Whole tool outputs and artifacts, by the aliases that requests show."""
+        """Tool outputs and artifacts in full, by the aliases that requests show."""
         from .outputs import Outputs  # late, as above
 
         return Outputs(self)

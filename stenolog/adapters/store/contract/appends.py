@@ -17,12 +17,7 @@ from stenolog.domain.events import ModeSwitch
 from stenolog.domain.redaction import redacted
 from stenolog.domain.values import ConversationRef
 
-from .values import (
-    Head,
-    InTransaction,
-    PendingEntry,
-    Stream,
-)
+from .values import Head, InTransaction, PendingEntry, Stream
 
 SWITCH = "mode_switch@"
 SALT_BYTES = 16
