@@ -85,6 +85,8 @@ def put(sign: str, text: str, found: list[int], shapes: Mapping[int, str] = _LOO
 
 def escape(text: str) -> str:
     """Return the text with every forged delimiter made harmless."""
+    if not _may_hold("<", text):
+        return text
     if text.isascii():
         return _FORGED.sub("&lt;", text)
     return put("&lt;", text, [found.start() for found in _FORGED.finditer(looks(text))], over=1)
@@ -226,6 +228,12 @@ _LIKE = {
 }
 """The signs that our own are made of, each with those that look like it."""
 _SIGN = {like: sign for sign, likes in _LIKE.items() for like in likes}
+# With what Unicode makes of one: in vertical text, in full width, with a stroke.
+_BRACKETS = {
+    "<": "\u226e\u2280\u2329\ufe3f\ufe64\uff1c" + _LIKE["<"],
+    "[": "\ufe17\ufe39\ufe3b\ufe47\ufe5d\uff3b" + _LIKE["["],
+}
+"""The brackets that our signs begin with, each with all that look like it."""
 
 
 class _Skeleton(dict[int, str]):
@@ -272,17 +280,25 @@ def _remark() -> re.Pattern[str]:
     return re.compile(rf"{_BEGINS}\[{_DRESS}{_any(*REMARKS)})", re.IGNORECASE)
 
 
+def _may_hold(bracket: str, text: str) -> bool:
+    """Return whether a text holds a bracket, or a sign that looks like it."""
+    # Most texts have none, and to see that takes a tenth of the time of making their visible form.
+    return bracket in text or (not text.isascii() and any(map(text.__contains__, _BRACKETS[bracket])))
+
+
 def without_delimiters(text: str) -> str:
     """Return the text with every forged delimiter made harmless."""
+    if not _may_hold("<", text):
+        return text
     if text.isascii():
-        return _LIKE_DELIMITER.sub("&lt;", text) if "<" in text else text
+        return _LIKE_DELIMITER.sub("&lt;", text)
     found = [found.start() for found in _LIKE_DELIMITER.finditer(text.translate(_SKELETON))]
     return put("&lt;", text, found, _SKELETON, over=1)
 
 
 def without_remarks(text: str) -> str:
     """Return the text with a backslash before each line that begins like a remark of ours."""
-    return _backslashed(_remark(), text) if "[" in text or not text.isascii() else text
+    return _backslashed(_remark(), text) if _may_hold("[", text) else text
 
 
 def harmless(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from random import Random
@@ -24,7 +25,14 @@ from stenolog.events import PositionRange
 from stenolog.parts import FilePart, ImagePart
 from stenolog.projections.formats import FORMATS, validate
 from stenolog.projections.formats.readable import texts
-from stenolog.projections.messages.quoting import TAGS, markers, unforged, unmarked, without_remarks
+from stenolog.projections.messages.quoting import (
+    TAGS,
+    markers,
+    unforged,
+    unmarked,
+    without_delimiters,
+    without_remarks,
+)
 from stenolog.projections.requests import Request, build
 from stenolog.projections.requests.proofs import proofs
 from tests.random_cases import seeds
@@ -283,6 +291,18 @@ def test_no_tool_can_imitate_a_remark(api: str, seeds: range) -> None:
 
         assert told(request, forged, "\n") == [0] * len(forged), forged
         assert [part.disposition for part in request.parts if 3 in part.positions] == ["reworded"]
+
+
+@pytest.mark.parametrize(
+    ("disarm", "rest"), [(without_delimiters, "/message>"), (without_remarks, "no result]")]
+)
+def test_a_sign_that_unicode_makes_of_a_bracket_counts_as_one(
+    disarm: Callable[[str], str], rest: str
+) -> None:
+    for sign in map(chr, range(0x80, sys.maxunicode + 1)):
+        plain = "".join(char for char in normalize("NFKD", sign) if category(char) != "Mn")
+        if len(plain) == 1 and disarm(plain + rest) != plain + rest:
+            assert disarm(sign + rest) != sign + rest, f"U+{ord(sign):X}"
 
 
 @seeds(8, slow=60)
