@@ -6,11 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stenolog.adapters.agents.answer_buffer import LARGEST_NOTE, ResponseBuilder
 from stenolog.adapters.agents.command import Command
-from stenolog.adapters.agents.output_formats import OUTPUT_FORMATS
-from stenolog.adapters.agents.output_parser import LinesParser
+from stenolog.adapters.agents.output_formats import OUTPUT_FORMATS, split_command
+from stenolog.adapters.agents.output_parser import LinesParser, OutputParser, TextParser
 from stenolog.domain.errors import ModelError
 from stenolog.domain.parts import ProviderPart, ReasoningPart, TextPart
 from stenolog.domain.values import Usage
@@ -306,3 +308,88 @@ def test_options_stand_before_a_prompt_that_is_an_argument() -> None:
     words = [*form.speak, "--input-format", "stream-json", "--resume", "s1"]
     assert command.arguments("a {prompt}", "s1", form.resume) == ["claude", "-p", *words, "a {prompt}"]
     assert command.arguments("a {prompt}", "", form.resume) == ["claude", "-p", *words[:-2], "a {prompt}"]
+
+
+# What is answered does not depend on how the bytes arrive.
+
+
+LAST = "<end>"
+SCRAPS = ("a", "<en", "<end>", "d>", "\n", "\r\n", "\x1b[1m", "\x1b]0;t\x07", "\x1b", "é", "𝄞", "{", " ")
+OUTPUT = st.lists(st.sampled_from(SCRAPS), max_size=12).map("".join)
+CUTS = st.lists(st.integers(1, 5), max_size=40)
+
+
+def answered(ear: OutputParser, output: bytes, cuts: list[int]) -> tuple[ModelResponse, bool, str]:
+    """Return the answer, whether it has told its end, and all pieces as one."""
+    for cut in cuts:
+        ear.feed(output[:cut])
+        output = output[cut:]
+    ear.feed(output)
+    if not ear.turn.ended:
+        ear.close()
+    return (
+        ear.turn.answer,
+        ear.turn.ended,
+        "".join(piece.text for piece in ear.turn.pieces() if isinstance(piece, ResponseDelta)),
+    )
+
+
+@given(OUTPUT, CUTS)
+def test_text_is_heard_the_same_in_whatever_pieces_it_comes(output: str, cuts: list[int]) -> None:
+    for end in ("", LAST):
+        whole = answered(TextParser(ResponseBuilder("x"), end), output.encode(), [])
+
+        assert answered(TextParser(ResponseBuilder("x"), end), output.encode(), cuts) == whole
+
+
+@given(st.lists(st.text(max_size=6).filter(lambda text: "\x1b" not in text), max_size=6), CUTS)
+def test_text_up_to_the_line_that_is_the_end_is_the_answer(lines: list[str], cuts: list[int]) -> None:
+    said = "\n".join(lines)
+    before = f"{said}\n" if said else ""
+
+    found, ended, _ = answered(
+        TextParser(ResponseBuilder("x"), LAST), f"{before}{LAST}\nand more".encode(), cuts
+    )
+
+    expected = said.rstrip("\r\n")
+    assert (ended, [part.text for part in found.parts if part.type == "text"]) == (
+        True,
+        [expected] if expected.strip() else [],
+    )
+
+
+@given(st.lists(st.text(max_size=6), max_size=6), CUTS)
+def test_json_lines_are_heard_the_same_in_whatever_pieces_they_come(
+    texts: list[str], cuts: list[int]
+) -> None:
+    lines = [json.dumps({"type": "text", "text": text}, ensure_ascii=False) for text in texts]
+    output = "\n".join([*lines, "noise", '{"type": "result"}', "noise"]).encode("utf-8", "replace")
+
+    found, ended, said = answered(
+        LinesParser(ResponseBuilder("x"), OUTPUT_FORMATS["jsonl"].read), output, cuts
+    )
+
+    assert (ended, said) == (True, "".join(texts))
+    assert [part.text for part in found.parts if part.type == "text"] == ([said] if said.strip() else [])
+
+
+# Programs whose format is known by their name.
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("claude", ("claude -p", "claude-code")),
+        ("bin/claude --print --model opus", ("bin/claude --print --model opus", "claude-code")),
+        ("claude -p --output-format text", ("claude -p --output-format text", "text")),
+        ("codex", ("codex exec", "codex")),
+        ("codex exec --full-auto", ("codex exec --full-auto", "codex")),
+        ("codex -m gpt-5", ("codex exec -m gpt-5", "codex")),
+        ("gemini --yolo", ("gemini --yolo", "gemini-cli")),
+        ("bin/qwen -m qwen3", ("bin/qwen -m qwen3", "qwen-code")),
+        ("gemini -o text", ("gemini -o text", "text")),
+        ("my-agent 'a b'", ("my-agent 'a b'", "text")),
+    ],
+)
+def test_a_program_is_known_by_its_name(command: str, expected: tuple[str, str]) -> None:
+    assert split_command(command) == expected

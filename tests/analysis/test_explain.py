@@ -8,6 +8,7 @@ from hypothesis import given
 from stenolog import (
     AssistantMessage,
     Entry,
+    Event,
     LlmError,
     ModeSwitch,
     TextPart,
@@ -21,6 +22,7 @@ from stenolog.events import PositionRange
 from stenolog.parts import ReasoningPart
 from stenolog.projections.analysis.blame import references
 from stenolog.projections.analysis.explain import Explanation, explain, form
+from stenolog.projections.analysis.quotes import quoting
 from stenolog.projections.requests import build, every_request, lanes
 from stenolog.testing import entries
 from tests.analysis.crew import crew
@@ -164,3 +166,30 @@ def test_the_end_of_a_lane_is_what_its_request_now_shows() -> None:
         for entry in CREW:
             told = next(found for found in explain(CREW, entry.position).lanes if found.lane == lane.address)
             assert told.stretches[-1].form == form(now, entry)
+
+
+# Which other entries quote one that is to be erased.
+
+
+LINE = 'a "line" of 24 character'
+
+
+@pytest.mark.parametrize(
+    ("erased", "other", "is_quote"),
+    [
+        (UserMessage(text="twelve chars"), "so: twelve chars!", True),
+        (UserMessage(text="eleven char"), "so: eleven char!", False),
+        (UserMessage(text=f"{LINE}\nand more"), f"so: {LINE}!", True),
+        (UserMessage(text=f"{LINE[1:]}\nand more"), f"so: {LINE[1:]}!", False),
+        (AssistantMessage(agent="a", tool_calls=[ToolCall(id="c", name="n", arguments=LINE)]), LINE, True),
+        (
+            AssistantMessage(agent="a", tool_calls=[ToolCall(id="c", name="n", arguments=LINE[1:])]),
+            LINE,
+            False,
+        ),
+    ],
+)
+def test_a_text_of_12_characters_a_line_or_arguments_of_24_are_found_where_they_are_quoted(
+    erased: Event, other: str, is_quote: bool
+) -> None:
+    assert quoting(entries(erased, UserMessage(text=other)), {1}) == [2] * is_quote

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import stenolog
 from stenolog import AssistantMessage, LlmError
@@ -218,3 +222,37 @@ def test_nothing_is_left_behind_in_the_folder_but_the_database(folder: Path) -> 
     assert {name.partition(".db")[0] for name in os.listdir(folder)} <= {
         "own", "script.json", "shop_tools.py", "__pycache__",
     }  # fmt: skip
+
+
+# What commands that ask before they remove something do with every answer, at a real terminal.
+
+
+ASKING = {"deleted": ("delete", "demo"), "erased": ("erase", "demo", "4")}
+
+
+@pytest.mark.parametrize("undone", ASKING)
+@pytest.mark.parametrize("keys", ["n\n", "\n", CTRL_D, CTRL_C], ids=["n", "enter", "ctrl-d", "ctrl-c"])
+def test_every_answer_but_yes_leaves_all_as_it_was_and_says_so_in_one_line(
+    keys: str, undone: str, demo: Callable[..., Any], tmp_path: Path
+) -> None:
+    before = demo("log", "demo").out
+    with Terminal(*ASKING[undone], cwd=tmp_path) as terminal:
+        terminal.expect("[y/N]: ")
+        if keys != CTRL_C:  # a second one might come while the program ends
+            terminal.type(keys)
+        terminal.expect(f"nothing was {undone}", insist=keys if keys == CTRL_C else "")
+        status = terminal.ended()
+
+    assert status == 130
+    assert "defect" not in terminal.text
+    assert "✗" not in terminal.text
+    assert demo("log", "demo").out == before
+
+
+@pytest.mark.parametrize("undone", ASKING)
+def test_yes_does_what_was_asked(undone: str, demo: Callable[..., Any], tmp_path: Path) -> None:
+    with Terminal(*ASKING[undone], cwd=tmp_path) as terminal:
+        terminal.expect("[y/N]: ")
+        terminal.type("y\n")
+        terminal.expect(undone)
+        assert terminal.ended() == 0

@@ -8,9 +8,12 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from random import Random
 
 import pytest
 
+import stenolog
+from stenolog import AssistantMessage, ToolResult, UserMessage
 from stenolog.requests import FORMATS
 from tests.cli.conftest import Ran
 
@@ -69,3 +72,173 @@ def test_in_a_pipe_no_progress_is_shown(demo: Cli, tmp_path: Path) -> None:
         assert ran.stderr == ""
         assert ran.stdout.count("\n") == 1
         assert ran.stdout.startswith("✓ ")
+
+
+# A check of many conversations, or of a damaged file, says what failed, and no line for each.
+
+
+CLI = Callable[..., Ran]
+MANY = 8
+PAGE = 4096
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "talks.db"
+    noise = Random(1)  # so long that the database has many pages
+    with stenolog.open(path) as log:
+        for number in range(MANY):
+            log[f"talk {number}"].append(
+                UserMessage(text=f"Tell me. {number} {noise.randbytes(4_000).hex()}")
+            )
+            log[f"talk {number}"].append(ToolResult(call_id="nobody's", text="ok"))
+    return path
+
+
+@pytest.mark.parametrize("command", [("check", "log"), ("check", "requests"), ("check",)])
+def test_of_many_conversations_only_those_that_failed_have_a_line_and_notes_of_a_kind_are_counted(
+    cli: CLI, path: Path, command: tuple[str, ...]
+) -> None:
+    short, whole = cli(*command), cli(*command, "-v")
+    assert "talk 0" not in short.out
+    assert short.out.splitlines()[-1] == whole.out.splitlines()[-1]
+    assert all(f"talk {number}" in whole.out for number in range(MANY))
+    if command != ("check", "requests"):
+        assert short.err.count("which is no open call") == 1
+        assert "7 more of this kind: -v shows each" in short.err
+        assert whole.err.count("which is no open call") == MANY
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE stored_events SET state = x'00' WHERE rowid = 2")
+    failed = cli("check", "log")
+    assert failed.status == 1
+    assert "✗ talk 0" in failed.out
+    assert "talk 1" not in failed.out
+
+
+@pytest.fixture
+def damaged(path: Path) -> Path:
+    """Overwrite the pages of the database behind the first ones."""
+    with path.open("r+b") as file:
+        size = path.stat().st_size
+        for page in range(size // PAGE // 2, size // PAGE):
+            file.seek(page * PAGE)
+            file.write(b"\xff" * PAGE)
+    return path
+
+
+def test_the_damage_of_a_file_is_told_once_with_what_helps(cli: CLI, damaged: Path) -> None:
+    told = cli("check", "log")
+    assert told.status == 1
+    assert told.err.count("the database: ") == 1
+    assert "more lines of this: -v shows them" in told.err
+    assert told.err.count("`stenolog db restore BACKUP`") == 1
+    assert cli("check", "log", "-v").err.count("btreeInitPage") > 1
+
+
+def test_a_command_that_meets_a_damaged_file_names_restore_and_salvage(cli: CLI, damaged: Path) -> None:
+    told = cli("search", "tell")
+    assert told.status == 4
+    assert "`stenolog db restore BACKUP`" in told.err
+    assert "`stenolog db salvage FILE NEW`" in told.err
+
+
+def test_salvage_takes_the_new_file_as_backup_does(cli: CLI, path: Path) -> None:
+    assert cli("db", "salvage", "talks.db", "new.db").status == 0
+    assert cli("db", "salvage", "talks.db", "-o", "newer.db").status == 0
+    for wrong in ((), ("a.db", "-o", "b.db")):
+        told = cli("db", "salvage", "talks.db", *wrong)
+        assert told.status == 2
+        assert "say once where the new database goes: stenolog db salvage talks.db NEW" in told.err
+
+
+def test_a_restore_says_which_files_may_still_hold_erased_words_and_how_long_they_are(
+    cli: CLI, path: Path
+) -> None:
+    assert cli("db", "backup", "copy.db").status == 0
+    size = path.stat().st_size
+    told = cli("db", "restore", "copy.db").out
+    assert f".before-20{told.split('.before-20')[1].splitlines()[0]}" in told
+    assert f", {size:,} bytes" in told
+    assert "and copy.db may still hold erased words" in told.replace("\n", " ")
+
+
+# The commands for a damaged log, and for words that must go.
+
+
+@pytest.fixture
+def damaged_file(tmp_path: Path) -> Path:
+    damaged_file = tmp_path / "talks.db"
+    with stenolog.open(damaged_file) as log:
+        log["demo"].append(UserMessage(text="Tell me.", author="boss", to=["a"]))
+        log["demo"].append(AssistantMessage(agent="a", text="The zebra flies."))
+        log["demo"].append(UserMessage(text="Thanks."))
+    return damaged_file
+
+
+def damage(damaged_file: Path, position: int) -> None:
+    with closing(sqlite3.connect(damaged_file)) as connection:
+        connection.execute("UPDATE stored_events SET state = x'00' WHERE originator_version = ?", (position,))
+        connection.commit()
+
+
+def test_salvage_tells_what_is_lost(cli: CLI, damaged_file: Path) -> None:
+    damage(damaged_file, 3)
+    told = cli("db", "salvage", "talks.db", "-o", "new.db")
+    assert told.status == 1
+    assert "demo: 3 entries kept, 1 lost; digests are the same up to 2, and new behind it" in told.out
+    assert "'demo' at 3: lost: its row is damaged" in told.err
+    told = cli("db", "salvage", "talks.db", "-o", "newer.db", "--json")
+    assert told.data["conversations"][0]["lost"][0]["position"] == 3
+    assert [note["code"] for note in told.envelope["diagnostics"]] == ["lost"]
+    assert cli("check", "log", "--db", "new.db").status == 0
+    assert "lost before a salvage: its row is damaged" in cli("log", "--db", "new.db").out
+
+
+def test_every_view_shows_a_damaged_entry_and_what_stands_around_it(cli: CLI, damaged_file: Path) -> None:
+    damage(damaged_file, 3)
+    for command in ("log", "timeline"):
+        told = cli(command)
+        assert told.status == 0, told.err
+        assert "Tell me." in told.out
+        assert "Thanks." in told.out
+        assert "its digest is not that of its bytes" in told.out
+    assert cli("log", "--json").data
+    for command in ("log", "requests"):
+        told = cli("check", command)
+        assert told.status == 1
+        assert "3" in told.err
+    told = cli("request", "demo")
+    assert told.status == 4
+    assert "position 3 is damaged" in told.err
+
+
+def test_erase_says_who_and_why_and_trace_value_where_the_words_are(cli: CLI, damaged_file: Path) -> None:
+    told = cli("explain", "value", "zebra")
+    assert told.status == 0
+    assert "3  entry" in told.out
+    told = cli("erase", "demo", "3", "4", "--yes", "--reason", "on request", "--by", "boss")
+    assert told.out == "✓ demo: erased: entries 3, 4\n· recorded: demo at 6\n"
+    told = cli("check", "log")
+    assert told.status == 0
+    assert "'demo' at position 6: boss erased 3, 4: on request" in told.err
+    assert "nowhere" in cli("explain", "value", "zebra").out
+    assert "Entries 3, 4 erased: on request" in cli("timeline").out
+
+
+def test_erase_takes_ranges_and_names_the_entries_that_still_quote_the_words(
+    cli: CLI, damaged_file: Path
+) -> None:
+    with stenolog.open(damaged_file) as log:
+        log["demo"].append(AssistantMessage(agent="a", text="So far: The zebra flies. Thanks was said."))
+    told = cli("erase", "demo", "2-3,4", "--yes", "--json").envelope
+    assert (told["data"]["positions"], told["data"]["quoted_at"]) == ([2, 3, 4], [5])
+    with stenolog.open(damaged_file) as log:
+        log["demo"].append(UserMessage(text="Once more: So far: The zebra flies. Thanks was said."))
+    told = cli("erase", "demo", "5", "--yes").err
+    assert told == "! the same words still stand in 1 other entry: 7\n"
+    assert cli("erase", "demo", "7", "--yes").err == ""
+
+
+def test_a_wrong_position_to_erase_is_told_before_the_question(cli: CLI, damaged_file: Path) -> None:
+    assert "found '2to3'" in cli("erase", "demo", "2to3").err
+    assert "add --yes" in cli("erase", "demo", "2-3").err

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
-from stenolog import Team, UserMessage
-from stenolog.engine import Agent
+from stenolog import Entry, Team, UserMessage
+from stenolog.engine import Agent, EntryAppended, StreamDelta
 from stenolog.models import ModelRequest, Scripted
 from stenolog.projections.requests.pipeline.edits import ANEW
-from tests.engine.given import opened, outline, run, run_team
+from tests.engine.given import answers, opened, outline, run, run_team
 
 EDITED = UserMessage(text="Two, edited", replaces=2)
 
@@ -60,3 +61,25 @@ def test_an_edit_while_the_answer_is_written_is_answered_next(tmp_path: Path) ->
             "Second.",
         ]
     assert asked(model) == [["Two"], ["Two", "First.", ANEW, "Two, edited"]]
+
+
+# A message that waits for the lanes to come to rest, and is erased before it is said.
+
+
+def test_a_message_that_is_erased_while_it_waits_is_not_said_and_stops_no_run(tmp_path: Path) -> None:
+    async def main() -> None:
+        async for happened in team.run(conversation, "Go"):
+            if isinstance(happened, StreamDelta) and not waits:
+                waits.extend(await team.send(conversation, "a secret", on_input="queue"))
+            elif isinstance(happened, EntryAppended) and happened.entry in waits:
+                await asyncio.to_thread(conversation.erase, happened.entry.position)
+
+    waits: list[Entry] = []
+    team = Team([Agent("coder", llm=Scripted("one two three", piece=4, pause=0.1))])
+    with opened(tmp_path / "t.db") as conversation:
+        run(main())
+        events = [entry.event for entry in conversation.entries()]
+        said = [event.text for event in events if isinstance(event, UserMessage) and event.in_context]
+
+        assert said == ["Go"]
+        assert [answer.text for answer in answers(conversation)] == ["one two three"]

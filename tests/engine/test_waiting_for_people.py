@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stenolog import AgentCard, AssistantMessage, Conversation, LlmError, ModeSwitch, Tool, UserMessage
+from stenolog import AgentCard, AssistantMessage, Conversation, LlmError, ModeSwitch, Team, Tool, UserMessage
 from stenolog.adapters.engine.approvals import (
     approval,
     are_delegates,
@@ -22,12 +22,12 @@ from stenolog.adapters.engine.journal.journal import Journal
 from stenolog.adapters.engine.options import Options
 from stenolog.domain.lanes.effects import CallModel, RunTool, effects
 from stenolog.domain.lanes.state import LaneState, OpenCall
-from stenolog.engine import Agent, AgentTool
-from stenolog.errors import InvalidEventError
+from stenolog.engine import Agent, AgentTool, RetryPolicy
+from stenolog.errors import CallerError, InvalidEventError, ModelError
 from stenolog.events import CallRef, Control
 from stenolog.models import Scripted
 from stenolog.tools import tool
-from tests.engine.given import call, opened
+from tests.engine.given import call, opened, run
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
 TOOLS = [
@@ -255,3 +255,29 @@ def test_a_policy_approves_the_waiting_calls_that_need_no_person(tmp_path: Path)
 
     assert approved.control == Control(action="approve", call=CallRef(entry=answer.id, index=0))
     assert (approved.author, approved.author_kind) == ("approval policy", "system")
+
+
+# Asking a team and waiting for its answer: what a caller who sees no events is told.
+
+
+def test_asking_without_an_event_loop_where_one_runs_says_what_to_use(tmp_path: Path) -> None:
+    async def in_jupyter() -> None:
+        Team([Agent("coder", llm=Scripted("Hi"))]).ask_sync(conversation, "Hi")
+
+    with (
+        opened(tmp_path / "t.db") as conversation,
+        pytest.raises(CallerError, match=r"as in Jupyter: use `await team\.ask"),
+    ):
+        run(in_jupyter())
+
+
+def test_who_asks_is_told_of_each_retry_in_the_log_of_the_program(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = Scripted(ModelError("network", "no route"), "There I am.")
+    agent = Agent("coder", llm=model, retries=RetryPolicy(base=0.001))
+    with opened(tmp_path / "t.db") as conversation:
+        assert Team([agent]).ask_sync(conversation, "Hi") == "There I am."
+
+    (record,) = caplog.records
+    assert record.getMessage().startswith("coder: network: no route; next try at 20")

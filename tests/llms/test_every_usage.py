@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from stenolog import AssistantMessage, LlmError, Team, TextPart
+from stenolog import AssistantMessage, LlmError, Team, TextPart, ToolCall
 from stenolog.apps.cli import run as stenolog
 from stenolog.domain.lanes.limits import Limits
 from stenolog.engine import Agent, RetryPolicy
 from stenolog.events import Usage
-from stenolog.models import ModelResponse, Progress, Timeouts
+from stenolog.models import ModelResponse, Progress, ResponseDelta, Timeouts
+from stenolog.projections.messages.body_digest import compact
 from stenolog.projections.views.usage import usage as used
 from tests.engine.given import Clock, opened, run, run_team
 from tests.llms.api import TOKENS, Api
-from tests.llms.apis import GENERATE, every
-from tests.llms.listening import prompt
+from tests.llms.apis import CALLS, GENERATE, every
+from tests.llms.listening import ask, prompt, streamed
 from tests.llms.server import Reply, Server, sse
 
 HELLO = TextPart(text="Hello there, it's me.")
@@ -164,3 +166,67 @@ async def test_usage_is_told_again_only_when_it_has_changed(server: Server, api:
 
     assert found[-1] == api.tokens
     assert len(found) == (1 if api.told == api.tokens else 2)
+
+
+# What holds for the answers of every model, through its real SDK from a server that speaks its API.
+
+
+@every
+def test_an_answer_streams_in_pieces_and_comes_whole_at_the_end(server: Server, api: Api) -> None:
+    answer = api.answer(TextPart(text="Hello there, it's me."))
+    server.add(Reply(api.frames(answer)))
+
+    said, whole = ask(api.at(server))
+
+    assert whole == answer
+    assert [piece.text for piece in said] == ["Hello", " ther", "e, it", "'s me", "."]
+    assert {piece.part for piece in said} == {0}
+
+
+@every
+def test_parallel_calls_keep_their_raw_arguments(server: Server, api: Api) -> None:
+    answer = api.answer(TextPart(text="Two things."), *CALLS)
+    server.add(Reply(api.frames(answer)))
+
+    said, whole = ask(api.at(server))
+
+    assert whole == answer
+    assert streamed(said) == [
+        ResponseDelta(0, "text", "Two things."),
+        ResponseDelta(1, "tool_call", '{"cmd":"ls -l"}', "c1", "shell"),
+        ResponseDelta(2, "tool_call", "{}", "c2", "shell"),
+    ]
+
+
+@every
+def test_calls_of_one_id_stay_calls_of_their_own(server: Server, api: Api) -> None:
+    answer = api.answer(CALLS[0], replace(CALLS[1], id="c1"), CALLS[0])
+    server.add(Reply(api.frames(answer)))
+
+    assert ask(api.at(server)).answer == answer
+
+
+@every
+def test_arguments_of_10_mb_come_whole(server: Server, api: Api) -> None:
+    arguments = compact({"cmd": "x" * 10_000_000})
+    answer = api.answer(ToolCall(id="c1", name="shell", arguments=arguments))
+    server.add(Reply(api.frames(answer, 100_000)))
+
+    said, whole = ask(api.at(server))
+
+    assert whole == answer
+    assert "".join(piece.text for piece in said) == arguments
+
+
+@every
+def test_a_character_cut_in_two_is_one_again_and_half_a_character_is_marked(server: Server, api: Api) -> None:
+    answer = api.answer(TextPart(text="so \ud83d\ude00 \ud83d!"), ToolCall(id="c\udc00", name="shell"))
+    server.add(Reply(api.frames(answer, 1)))
+
+    said, whole = ask(api.at(server))
+
+    assert whole.parts == (
+        TextPart(text="so \N{GRINNING FACE} \ufffd!"),
+        ToolCall(id="c\ufffd", name="shell"),
+    )
+    assert streamed(said)[0].text == "so \N{GRINNING FACE} \ufffd!"

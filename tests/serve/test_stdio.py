@@ -7,15 +7,23 @@ import os
 import re
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import stenolog
 from stenolog.apps.serve.waiting import MOST_WAITING
 from tests.forked import python
+from tests.llms.server import Server
 from tests.serve.client import Client, RemoteError, result_of, said
+from tests.serve.test_runner import Caller, chat
+
+from .fixed import open_fixed
+from .rust import agent as rust
+from .story import ANSWER, provider, tell, tell_in_python
+from .typescript import agent as typescript
 
 
 @pytest.fixture
@@ -214,3 +222,72 @@ def test_after_a_kill_at_any_moment_the_same_ids_make_the_log_whole(tmp_path: Pa
     with stenolog.open(tmp_path / "talks.db") as log:
         ids = [entry.id for entry in log["demo"]][1:]
     assert sorted(ids) == sorted(each["id"] for each in wanted)
+
+
+# The same conversation from Python's own API and from the programs of other languages: the same bytes.
+
+
+PROGRAMS: dict[str, Callable[[], Sequence[str]]] = {
+    "rust": rust,
+    "typescript": typescript,
+}
+"""How the program of each language is built, and the command that runs it."""
+
+
+def told(server: Server, db: Path) -> tuple[str, list[bytes]]:
+    """Return the log as JSONL, and the bytes that the provider was sent."""
+    with open_fixed(db) as log:
+        return log["story"].export("jsonl"), [each.content for each in server.received]
+
+
+@pytest.mark.parametrize("language", [pytest.param("rust", marks=pytest.mark.slow), "typescript"])
+def test_the_log_and_the_requests_have_the_same_bytes_as_from_python(language: str, tmp_path: Path) -> None:
+    with provider() as server, open_fixed(tmp_path / "python.db") as log:
+        assert tell_in_python(log, f"{server.url}/v1") == ANSWER
+        expected = told(server, tmp_path / "python.db")
+    program = PROGRAMS[language]()
+    with provider() as server:
+        code, output = tell(program, tmp_path / "other.db", f"{server.url}/v1")
+        assert (code, output.rstrip("\r\n")) == (0, ANSWER)
+        assert told(server, tmp_path / "other.db") == expected
+    assert len(expected[1]) == 2
+    assert {each.headers["content-type"] for each in server.received} == {"application/json"}
+
+
+# Tools under names that providers refuse: programs in other languages are asked for them by their own.
+
+
+TOOL = {"name": "fs.read", "description": "Read.", "parameters": {"type": "object", "properties": {}}}
+
+
+@pytest.fixture
+def call(tmp_path: Path) -> Iterator[Caller]:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        caller = Caller(log)
+        caller("join", agent="coder", model="gpt-5.2", tools=[TOOL])
+        event = {"text": "Read it.", "to": ["coder"]}
+        caller("append", events=[{"kind": "user_message", "event": event}])
+        yield caller
+        caller.service.close()
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer that calls the tool by the name that was sent."""
+    made = chat(calls=("c1",))
+    [sent] = request["body"]["tools"]
+    made["choices"][0]["message"]["tool_calls"][0]["function"]["name"] = sent["function"]["name"]
+    return made
+
+
+def test_a_claimed_call_has_the_name_on_the_card(call: Caller) -> None:
+    [work] = call.claim()
+    call("settle", fence=work["fence"], outcome={"response": answer(work["request"])})
+    [tool] = call.claim()
+    assert tool["call"]["name"] == "fs.read"
+
+
+def test_so_has_the_answer_in_a_loop_of_ones_own(call: Caller) -> None:
+    request = call("request", agent="coder")
+    written = call("answer", agent="coder", receipt=request["receipt"], outcome={"response": answer(request)})
+    [part] = written["entries"][0]["event"]["parts"]
+    assert part["name"] == "fs.read"

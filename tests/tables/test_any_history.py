@@ -5,18 +5,36 @@ This holds whatever happens to a log, by whichever program.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import stenolog
-from stenolog import AssistantMessage, Entry, Log, UserMessage
+from stenolog import (
+    AgentCard,
+    AssistantMessage,
+    Entry,
+    Log,
+    ModeSwitch,
+    TextPart,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from stenolog.contrib.workflow import conversation_messages
 from stenolog.errors import ConversationExistsError
+from stenolog.parts import ReasoningPart
 from stenolog.tables import Delete, attach_table
 from tests.tables.given import lines, plain_sql, scores, scores_in
 
@@ -129,3 +147,92 @@ def test_a_row_of_an_edited_entry_is_gone_in_a_table_with_a_key_too_and_what_it_
 
     assert plain_sql(path, "SELECT mail, score FROM scores ORDER BY mail") == [("ann", 1.0), ("cat", 0.0)]
     log.close()
+
+
+# The table of messages: who said what, and nothing that there is nothing to read of.
+
+
+CALL = ToolCall(id="c1", name="list", arguments='{"in": "."}')
+
+
+def rows(
+    log: Log, *events: UserMessage | AssistantMessage | ToolResult | ModeSwitch
+) -> list[tuple[object, ...]]:
+    for event in events:
+        log["shop"].append(event)
+    kept = attach_table(log, conversation_messages)
+    return kept.select("SELECT role, content, agent FROM conversation_messages ORDER BY createdAt")
+
+
+def test_the_agent_is_whoever_said_it_by_the_entry_alone(log: Log) -> None:
+    found = rows(
+        log,
+        ModeSwitch(joins=["baker"], cards={"baker": AgentCard(persona="You bake.")}),
+        UserMessage(text="Which files?", author="Ada"),
+        AssistantMessage(agent="baker", task="files", parts=[TextPart(text="I look."), CALL]),
+        ToolResult(call_id="c1", name="list", text="oven.py"),
+        ToolResult(call_id="c1", text="oven.py"),
+    )
+
+    assert found == [
+        ("system", "You bake.", "baker"),
+        ("user", "Which files?", "Ada"),
+        ("assistant", 'I look.\n→ list({"in": "."})', "baker/files"),
+        ("tool", "oven.py", "list"),
+        ("tool", "oven.py", None),
+    ]
+
+
+def test_a_call_without_words_is_a_line_and_what_says_nothing_is_no_row(log: Log) -> None:
+    found = rows(
+        log,
+        AssistantMessage(agent="baker", parts=[TextPart(text=""), CALL]),
+        AssistantMessage(agent="baker", parts=[ReasoningPart(text="Hm.")]),
+        UserMessage(parts=[], in_context=False),
+        UserMessage(text="for the screen", in_context=False),
+    )
+
+    assert found == [
+        ("assistant", '→ list({"in": "."})', "baker"),
+        ("user", "for the screen", None),
+    ]
+
+
+# Entries and rows are committed together, whenever the program that writes them dies.
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.slow
+def test_a_writer_killed_at_any_instant_leaves_exactly_the_rows_of_its_entries(path: Path) -> None:
+    chance, before = Random(1), 0
+    for _ in range(4):
+        command = [sys.executable, "-m", "tests.tables.write", str(path)]
+        process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        give_up = time.monotonic() + 60
+        while _rows(path) <= before and time.monotonic() < give_up:
+            time.sleep(0.005)
+        time.sleep(chance.uniform(0, 0.1))
+        assert process.poll() is None
+        process.kill()
+        process.wait()
+
+        with stenolog.open(path) as log:  # which keeps no table: nothing is caught up
+            said = [
+                (name, entry.position, line)
+                for name in log
+                for entry in log[name].entries()
+                if isinstance(entry.event, UserMessage)
+                for line in entry.event.text.splitlines()
+            ]
+        assert sorted(said) == plain_sql(path, "SELECT talk, at, line FROM lines ORDER BY talk, at, line")
+        assert len(said) > before
+        before = len(said)
+
+
+def _rows(path: Path) -> int:
+    """Return the number of rows; none while there is no table."""
+    if not path.exists() or not plain_sql(path, "SELECT 1 FROM sqlite_master WHERE name = 'lines'"):
+        return 0
+    return int(plain_sql(path, "SELECT count(*) FROM lines")[0][0])

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
+import psycopg
 import pytest
 
 import stenolog
 from stenolog import Agent, Team, UserMessage
-from stenolog.errors import AgentNotFoundError, CallerError, DuplicateIdError, StoreError
+from stenolog.errors import AgentNotFoundError, CallerError, DuplicateIdError, OperationalError, StoreError
 from stenolog.models import Scripted
 from stenolog.tools import tool
 from stenolog.workers import approve, cancel, reject, submit, submit_sync
 from tests.engine.given import call
+from tests.postgres.cutting_proxy import cutting
 from tests.postgres.server import Server
-from tests.workers.given import answering, jobs, jobs_dropped, texts, until, working
+from tests.postgres.test_roles import SNIPPETS, adapted
+from tests.workers.given import answering, jobs, jobs_dropped, schema_of, texts, until, working
 
 
 @tool(approval=True)
@@ -155,3 +159,72 @@ def test_a_repeated_submit_leaves_no_second_wake_up(
             submit_sync(log["demo"], "What is it?", id="m-1")
 
     assert len(jobs(postgres("postgres 15"), server_log)) == 1
+
+
+# Connections that are cut while something is submitted: a message and its wake-up are there once.
+
+
+MESSAGES = 40
+CUTS = 30
+
+
+@pytest.mark.slow
+def test_a_message_and_its_wake_up_are_there_once_though_answers_are_lost(
+    postgres: Callable[[str], Server], server_log: str
+) -> None:
+    server = postgres("postgres 15")
+    with stenolog.open(server_log) as log:
+        submit_sync(log["demo"], "The first.", id="m-0")
+    with cutting(server.folder, CUTS) as proxy:
+        through = server._replace(folder=proxy.folder).address(schema=schema_of(server_log))
+        for number in range(1, MESSAGES):
+            submitted(through, number)
+        assert proxy.cuts >= CUTS // 2
+    with stenolog.open(server_log) as log:
+        messages = [entry.id for entry in log["demo"] if isinstance(entry.event, UserMessage)]
+
+    assert messages == [f"m-{number}" for number in range(MESSAGES)]
+    assert len(jobs(server, server_log)) == MESSAGES
+
+
+def submitted(address: str, number: int) -> None:
+    """Submit a message, however often it takes."""
+    while True:
+        with suppress(OperationalError), stenolog.open(address) as log:
+            submit_sync(log["demo"], f"Message {number}", id=f"m-{number}")
+            return
+
+
+# The rights that the page gives writers on the tables of the jobs: they submit, and work.
+
+
+async def test_a_writer_submits_and_works_with_the_rights_of_the_page(
+    postgres: Callable[[str], Server],
+) -> None:
+    server = postgres("postgres 15")
+    with server.schema() as address:
+        schema = schema_of(address)
+        owner, writer = (address.replace("tests@", f"{role}_{schema}@") for role in ("owner", "writer"))
+        with psycopg.connect(server.conninfo, autocommit=True) as connection:
+            connection.execute(adapted(SNIPPETS[0], schema).encode())
+            with stenolog.open(owner) as log:
+                # The tables of the jobs are the owner's, made by the first that submits.
+                await submit(log["first"], "What is it?")
+            connection.execute(adapted(SNIPPETS[1], schema).encode())
+            connection.execute(
+                f"GRANT USAGE ON SCHEMA {schema}_jobs TO writer_{schema};"
+                f"GRANT ALL ON ALL TABLES IN SCHEMA {schema}_jobs TO writer_{schema};"
+                f"GRANT ALL ON ALL SEQUENCES IN SCHEMA {schema}_jobs TO writer_{schema}".encode()
+            )
+            try:
+                with stenolog.open(writer) as log:
+                    async with working(log, answering("A cat.", "A cat.")):
+                        await submit(log["second"], "What is it?")
+                        await until(lambda: "A cat." in texts(log["first"]))
+                        await until(lambda: "A cat." in texts(log["second"]))
+            finally:
+                jobs_dropped(server, address)
+                for role in ("owner", "writer"):
+                    connection.execute(
+                        f"DROP OWNED BY {role}_{schema} CASCADE; DROP ROLE {role}_{schema}".encode()
+                    )
