@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks._ratio import Row
-from stenolog import AssistantMessage, Conversation, LlmError
+from stenolog import AssistantMessage, Conversation, LlmError, Log
+from stenolog.adapters.agents import groups
 from stenolog.adapters.agents.command_line import CommandLine
 from stenolog.adapters.conversation import log as logs
+from stenolog.adapters.conversation.queries.requests.window_cache import windows_of
 from stenolog.context import SinceLastTurn
 from stenolog.engine import Agent, RetryPolicy, Team
 from tests.agents import given
@@ -40,14 +42,17 @@ class Left(NamedTuple):
 def run() -> Iterable[Row]:
     with tempfile.TemporaryDirectory() as folder, logs.open(Path(folder, "talks.db")) as log:
         start = time.perf_counter()
-        before, half, end, after = asyncio.run(turns(log["talk"]))
+        before, half, end, after = asyncio.run(turns(log))
         elapsed = time.perf_counter() - start
         yield from rows(log["talk"], before, half, end, after, elapsed)
 
 
-async def turns(talk: Conversation) -> list[Left]:
-    """Run all turns; return the resources before, at the half, at the end, and after the team is closed."""
-    held = [left()]
+async def turns(log: Log) -> list[Left]:
+    """Run all turns; return the resources before, at the half, at the end, and after the team is closed.
+
+    Cached windows, of which a log has up to 50,000 entries, and the watcher of programs are left out.
+    """
+    held, talk = [left()], log["talk"]
     model = given.runs_on(env={"BRIEF": "1"})
     agents = [Agent(name, llm=model, policy=SinceLastTurn(), retries=RetryPolicy(base=0.0)) for name in NAMES]
     async with Team(agents) as team:
@@ -55,9 +60,11 @@ async def turns(talk: Conversation) -> list[Left]:
             await killed(model, number)
             dying = NAMES[number % AGENTS]
             await worked(team, talk, word, [name for name in NAMES if name != dying])
-            await worked(team, talk, f"{word} die", [dying])
+            await worked(team, talk, f"{word} die-later", [dying])
             if number + 1 in (ROUNDS // 2, ROUNDS):
+                windows_of(log).clear()
                 held.append(left())
+    groups.WATCHER.close()
     return [*held, left()]
 
 
