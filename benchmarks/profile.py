@@ -1,4 +1,4 @@
-"""The time of a turn, piece by piece, and the least that the machine allows for it.
+"""The time of a turn, piece by piece, the least that the machine allows for it, and its steps by room.
 
 A turn is five durable entries and two requests, behind a thousand others. The pieces are measured apart, in
 turns, and what is left of a whole is a piece too.
@@ -18,6 +18,7 @@ from itertools import count
 from pathlib import Path
 from statistics import median
 
+from benchmarks import _rooms
 from benchmarks._ratio import Row, seconds
 from benchmarks.peers.libraries.ours import AGENT, Stenolog, Stenolog32k, written
 from benchmarks.peers.workload import STEPS, Event, turn
@@ -43,6 +44,10 @@ def run() -> Iterable[Row]:
         for piece, took in pieces.items():
             note = f"{took / whole:.0%}"
             yield Row(f"{piece}, {name}", took * 1e3, math.inf, "ms", note)
+    for step, rooms in _rooms.measured().items():
+        for room, took in rooms.items():
+            note = f"{took / sum(rooms.values()):.0%} of CPU"
+            yield Row(f"{step}, {room}", took * 1e6, math.inf, "µs", note)
 
 
 def measured() -> dict[str, Pieces]:

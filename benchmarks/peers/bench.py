@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -64,9 +65,14 @@ QUICK = Plan(
 
 def commit() -> str:
     """Return the commit that is measured, marked if the checkout has changes; empty outside of one."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=8"]
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=8", "--exclude=*"]
     found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     return found.stdout.strip()
+
+
+def is_commit(name: str) -> bool:
+    """Return whether it names a commit, and no checkout with changes."""
+    return re.fullmatch("[0-9a-f]{8,}", name) is not None
 
 
 @dataclass

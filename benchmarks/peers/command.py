@@ -5,7 +5,8 @@
 Every store runs in an environment of its own, which pip makes the first time. The whole takes some twelve
 minutes on two processors and wants a machine that does nothing else; `--quick` takes three, its figures are
 rough and are kept apart. What was found is kept in `benchmarks/results`; `--report` prints it again without
-measuring (with `--quick` what was found quickly), and `--write` puts the table and the plot into the docs.
+measuring (with `--quick` what was found quickly), and `--write` puts the tables and the plot of a commit into
+the docs.
 """
 
 from __future__ import annotations
@@ -16,17 +17,15 @@ import signal
 import sys
 from dataclasses import replace
 
-from benchmarks.peers import acceptance, counts, page, speed
-from benchmarks.peers.bench import QUICK, Plan, bench
+from benchmarks.peers import acceptance, costs, counts, page, speed
+from benchmarks.peers.bench import QUICK, Plan, bench, commit, is_commit
 from benchmarks.peers.registry import FLOORS, KNOWN
 
 
 def main(arguments: list[str]) -> int:
     asked = parser().parse_args(arguments)
-    if asked.write and asked.quick:
-        raise SystemExit(
-            "expected figures that are fit for the docs, found --quick with --write: it is rough"
-        )
+    if asked.write and (why := unfit(asked)):
+        raise SystemExit(f"expected figures that are fit for the docs, found {why}")
     if not asked.report:
         measure(asked)
     if asked.write:
@@ -34,11 +33,22 @@ def main(arguments: list[str]) -> int:
     return shown(asked.quick)
 
 
+def unfit(asked: argparse.Namespace) -> str:
+    """Return why what would be measured is nothing for the docs."""
+    if asked.quick:
+        return "--quick with --write: it is rough"
+    if asked.peers:
+        return "--peers with --write: the docs compare all stores"
+    if not asked.report and not is_commit(now := commit()):
+        return f"{now or 'no commit'} with --write: commit first, so that the docs can name it"
+    return ""
+
+
 def measure(asked: argparse.Namespace) -> None:
     """Measure, and keep what was found."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the data, gigabytes, goes away
     with bench(names(asked.peers), plan(asked)) as made:
-        for measures in (speed, counts, acceptance):
+        for measures in (costs, speed, counts, acceptance):
             measures.run(made)
 
 

@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 from benchmarks._format import line
-from benchmarks.peers import acceptance
-from benchmarks.peers.bench import kept, planned
+from benchmarks.peers import acceptance, costs
+from benchmarks.peers.bench import is_commit, kept, planned
 from benchmarks.peers.plot import Line, plot
 from benchmarks.peers.registry import FLOORS, KNOWN, OURS
 from benchmarks.peers.speed import seconds
@@ -44,13 +44,29 @@ def show(quick: bool = False) -> int:
 
 
 def write() -> None:
-    """Put the tables and the plot into the docs."""
+    """Put the tables and the plot into the docs, with what stenolog cost at that commit."""
     found = last()
+    if missing := incomplete(found):
+        raise SystemExit(f"expected one whole measurement for the docs, found {missing}")
     put(PAGE, "peers", tables(found, in_full=False))
-    if all("turn settled" in found.get(name, {}) for name in ("floor_cached", *OURS)):
-        put(README, "figures", headline(found))
+    put(README, "figures", headline(found))
+    costs.write(commits(found), found["stenolog"]["costs"])
     PICTURE.parent.mkdir(exist_ok=True)
     PICTURE.write_text(picture(found))
+
+
+def incomplete(found: dict[str, Found]) -> str:
+    """Return why the docs cannot show this: stores, a commit or a measure are missing."""
+    if unknown := [name for name in KNOWN if name not in found]:
+        return f"nothing of {', '.join(unknown)}"
+    if not is_commit(commits(found)):
+        return f"figures of {commits(found)}"
+    others = (name for name in KNOWN if name not in (*FLOORS, *OURS))
+    if not any("turn 1000" in found[name] for name in others):
+        return "no turn of another library"
+    needed = [("floor_cached", "turn 1000"), (OURS[0], "costs")]
+    needed += [(name, what) for name in OURS for what in ("turn 1000", *acceptance.NOTHING)]
+    return ", ".join(f"no {what} of {name}" for name, what in needed if what not in found[name])
 
 
 def last(quick: bool = False) -> dict[str, Found]:
@@ -85,12 +101,19 @@ def tables(found: dict[str, Found], *, in_full: bool = True) -> str:
         *(["**Beside it**", table(found, beside(plan))] if in_full else []),
         "**What goes wrong**",
         table(found, WRONG),
+        *rooms(found),
         versions(found),
     ]
     missing = [f"- {KNOWN[name].title}: {what}" for name, what in failures(found)]
     if missing:
         parts += ["**Not measured**", "\n".join(missing)]
     return "\n\n".join(parts)
+
+
+def rooms(found: dict[str, Found]) -> list[str]:
+    """Return the table of rooms, if they were measured."""
+    measured = found.get(OURS[0], {}).get("costs")
+    return ["**By room**", costs.by_room(measured)] if measured else []
 
 
 def measured(found: dict[str, Found]) -> str:

@@ -113,13 +113,13 @@ def _call(frame: FrameType, event: str, argument: object) -> None:
         path = frame.f_code.co_filename
         if path.startswith(PACKAGE):
             FOUND["calls"] += 1
-            FOUND[_room(path)] += 1
+            FOUND[room(path)] += 1
         elif not path.startswith(OURS):
             FOUND["library_calls"] += 1
 
 
 @cache
-def _room(path: str) -> str:
+def room(path: str) -> str:
     """Return the folder of a file, at most two deep, as it is counted."""
     return IN + "/".join(Path(path).relative_to(PACKAGE).parts[:-1][:2])
 
