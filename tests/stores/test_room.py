@@ -38,6 +38,19 @@ def test_it_does_not_grow_beyond_what_is_used_again_and_again(path: Path) -> Non
         assert wal(path).stat().st_size < 3 * WAL_BYTES
 
 
+def test_the_writer_keeps_few_pages_but_writes_what_a_transaction_changes_once(path: Path) -> None:
+    with stenolog.open(path) as log:
+        with log.datastore.writing() as writer:
+            writer.execute("CREATE TABLE others (words BLOB)")
+            before = wal(path).stat().st_size
+            writer.executemany("INSERT INTO others VALUES (zeroblob(?))", [(900,)] * 4_000)
+
+            assert wal(path).stat().st_size - before < STEP
+        kept = {log.datastore.connect(), log.datastore.writer}
+
+        assert sorted(each.execute("PRAGMA cache_size").fetchone()[0] for each in kept) == [-16_000, -2_000]
+
+
 def test_where_there_is_no_room_nothing_of_others_is_cut_off(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

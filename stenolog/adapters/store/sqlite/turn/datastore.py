@@ -29,7 +29,11 @@ from .transaction import OpenedFile, WalPreallocator, writing
 
 # Holds some 30,000 entries.
 CACHE_KB = 16_000
-"""The page cache of one connection in KiB."""
+"""The page cache of a reader in KiB."""
+# After a commit that puts the pages of an index in another order, SQLite looks at every cached page. So the
+# writer, which soon needs few of them again, keeps to SQLite's 2,000 KiB.
+WRITER_CACHE = "cache_spill = 14000"
+"""The pages that a transaction may change before some are written to the write-ahead log early."""
 # SQLite's own default: 1,000 pages of 4096 bytes.
 WAL_BYTES = 4_000_000
 """The write-ahead log is moved into the file when it has grown to this."""
@@ -44,7 +48,6 @@ PRAGMAS = (
     "secure_delete = ON",
     # Finds a damaged page when it is read, before its rows are used.
     "cell_size_check = ON",
-    f"cache_size = -{CACHE_KB}",
     f"wal_autocheckpoint = {WAL_BYTES // schema.PAGE_SIZE}",
     # A long reader lets the write-ahead log grow; a checkpoint cuts it back to this.
     f"journal_size_limit = {4 * WAL_BYTES}",
@@ -207,7 +210,7 @@ class SqliteLogDatastore(SQLiteDatastore):
                 file_safety.create_private(self.file)
             for part in ("-wal", "-shm"):
                 file_safety.follow_permissions(f"{self.file}{part}", self.file, make=False)
-        connection = self._guarded(self.connect)
+        connection = self._guarded(lambda: self.connect(WRITER_CACHE))
         try:
             self._prepare(connection, note)
             self._look_around(connection, note)
@@ -276,7 +279,7 @@ class SqliteLogDatastore(SQLiteDatastore):
                     raise
                 time.sleep(0.01)
 
-    def connect(self) -> event_rows.Connection:
+    def connect(self, cache: str = f"cache_size = -{CACHE_KB}") -> event_rows.Connection:
         """Return a new connection with our settings; the caller closes it."""
         # SQLite would join a new file of that name with the write-ahead log of the old one.
         self.opened_file.check()
@@ -291,7 +294,7 @@ class SqliteLogDatastore(SQLiteDatastore):
             factory=event_rows.Connection,
         )
         try:
-            for pragma in (f"synchronous = {self.synchronous}", *PRAGMAS):
+            for pragma in (f"synchronous = {self.synchronous}", cache, *PRAGMAS):
                 connection.execute(f"PRAGMA {pragma}")
         except BaseException:
             connection.close()
