@@ -18,12 +18,12 @@ import pytest
 
 import stenolog
 from stenolog import Agent, AgentCard, Conversation, ModeSwitch, Team, ToolCall, UserMessage
-from stenolog.apps.cli import run
 from stenolog.context import Budget
 from stenolog.models import Scripted
 from stenolog.projections.requests.builder import build_reference
 from stenolog.testing import entries
 from stenolog.tools import tool
+from tests.command_line import run
 from tests.postgres.server import Server
 from tests.tap.running_tap import running_tap
 

@@ -13,13 +13,13 @@ from stenolog import AssistantMessage, LlmError, UserMessage
 from stenolog.adapters.agents.answer_buffer import ResponseBuilder
 from stenolog.adapters.agents.output_formats import OUTPUT_FORMATS
 from stenolog.adapters.agents.output_parser import LinesParser
-from stenolog.apps.cli import run
 from stenolog.domain.parts import ProviderPart
 from stenolog.domain.values import Usage
 from stenolog.errors import ModelError
 from stenolog.models import ModelResponse
 from stenolog.projections.views.acts import Act, acts
 from stenolog.projections.views.usage import usage
+from tests.command_line import run
 
 GEMINI = (
     {"type": "init", "session_id": "s1", "model": "auto"},

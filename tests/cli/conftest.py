@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from stenolog.adapters.conversation.log import open as open_log
-from stenolog.apps.cli import run
 from stenolog.apps.cli.commands.see.demo import record
 from stenolog.apps.cli.demo_events import BEGINNING
 from tests.cli.teams import TOOLS
+from tests.command_line import run
 
 KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "STENOLOG_MODEL")
 

@@ -57,7 +57,8 @@ def test_a_check_that_failed_ends_with_what_failed_and_with_1(demo: Cli, tmp_pat
 
 IMPATIENT = """
 import sys
-from stenolog.apps.cli import run, terminal
+from stenolog.apps.cli import terminal
+from tests.command_line import run
 terminal.PATIENCE_S = 0
 raise SystemExit(run(sys.argv[1:]))
 """

@@ -13,10 +13,11 @@ from rich.cells import cell_len
 
 import stenolog
 from stenolog import AssistantMessage, ToolCall, ToolResult, UserMessage
-from stenolog.apps.cli import run, terminal
+from stenolog.apps.cli import terminal
 from stenolog.apps.cli.draw.layout import table, wrapped
 from stenolog.apps.cli.lines import line, paragraph
 from stenolog.parts import ReasoningPart
+from tests.command_line import run
 
 PROMPT = "Eliminate double work. " + "Read each of the files with care. " * 30 + "THE END"
 CALL = ToolCall(id="c1", name="Task", arguments=f'{{"description":"x","prompt":"{PROMPT}"}}')

@@ -19,9 +19,9 @@ import stenolog
 from examples.neurocrew.report import report
 from examples.neurocrew.telegram import settings as telegram_settings
 from stenolog import AssistantMessage, ModeSwitch, UserMessage
-from stenolog.apps.cli import run
 from stenolog.errors import CallerError
 from tests.chats.standin import TOKEN, StandIn
+from tests.command_line import run
 from tests.examples import harness
 from tests.forked import python
 

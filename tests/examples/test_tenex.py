@@ -15,7 +15,7 @@ from examples.tenex.completions import Task, completions, lanes
 from examples.tenex.views import marks, side_by_side
 from examples.tenex.views import said as said_by
 from stenolog import Conversation, Log
-from stenolog.apps.cli import run
+from tests.command_line import run
 from tests.examples.harness import ROOT, clean, finished, killed, outcome, said
 from tests.forked import python
 

@@ -13,9 +13,9 @@ import pytest
 from starlette.testclient import TestClient
 
 import stenolog
-from stenolog.apps.cli import run
 from stenolog.apps.inspect.app import PAGES
 from stenolog.apps.views.figures import ago, lasted
+from tests.command_line import run
 
 TWINS = {
     "/index.json": ["ls"],

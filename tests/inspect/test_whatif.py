@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import AssistantMessage, ToolCall, ToolResult, UserMessage
-from stenolog.apps.cli import run
 from stenolog.projections.messages.body_digest import compact
+from tests.command_line import run
 
 from .words import words
 

@@ -11,13 +11,13 @@ from typing import Literal
 import pytest
 
 from stenolog import AssistantMessage, LlmError, Team, TextPart, ToolCall
-from stenolog.apps.cli import run as stenolog
 from stenolog.domain.lanes.limits import Limits
 from stenolog.engine import Agent, RetryPolicy
 from stenolog.events import Usage
 from stenolog.models import ModelResponse, Progress, ResponseDelta, Timeouts
 from stenolog.projections.messages.body_digest import compact
 from stenolog.projections.views.usage import usage as used
+from tests.command_line import run as stenolog
 from tests.engine.given import Clock, opened, run, run_team
 from tests.llms.api import TOKENS, Api
 from tests.llms.apis import CALLS, GENERATE, every

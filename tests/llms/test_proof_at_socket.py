@@ -21,13 +21,12 @@ from stenolog import (
     TextPart,
     UserMessage,
 )
-from stenolog.adapters.agents.command_line import CommandLine
-from stenolog.apps.cli import run as command
-from stenolog.domain.values import Receipt
 from stenolog.engine import Agent
-from stenolog.models import Model
-from stenolog.projections.requests.proofs import proofs
+from stenolog.events import Receipt
+from stenolog.models import CommandLine, Model
+from stenolog.requests import proofs
 from tests.agents.given import PYTHON
+from tests.command_line import run as command
 from tests.engine.given import Clock, run, run_team
 from tests.llms.api import Api
 from tests.llms.apis import CHAT, MESSAGES, every

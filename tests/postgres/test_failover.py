@@ -17,7 +17,7 @@ import pytest
 
 import stenolog
 from stenolog import UserMessage
-from stenolog.apps.cli import run
+from tests.command_line import run
 from tests.postgres.load import PATIENCE
 from tests.postgres.server import DURABLE, Server, programs, running, server_user
 

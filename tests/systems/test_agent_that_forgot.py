@@ -14,13 +14,13 @@ from tiktoken import Encoding, registry
 import stenolog
 from stenolog import AgentCard, AssistantMessage, Event, ModeSwitch, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.conversation.queries.requests import token_counters
-from stenolog.apps.cli import run
 from stenolog.context import Budget, LastN, Pins, Prompt, policy
 from stenolog.domain.errors import InvalidPolicyError, RequestNotSendableError
 from stenolog.engine import load_team
 from stenolog.errors import CallerError
 from stenolog.events import PositionRange
 from stenolog.importers import import_file
+from tests.command_line import run
 from tests.systems.given import Room, left_out, shown, words
 from tests.test_counters import SMALL, small
 

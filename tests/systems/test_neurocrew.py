@@ -8,7 +8,6 @@ from itertools import pairwise
 import pytest
 
 from stenolog import AgentCard, AssistantMessage, Event, LlmError, ModeSwitch, UserMessage
-from stenolog.apps.cli import run
 from stenolog.context import (
     Attribution,
     Budget,
@@ -24,6 +23,7 @@ from stenolog.context import (
     policy,
 )
 from stenolog.events import PositionRange, TurnPolicy
+from tests.command_line import run
 from tests.systems.given import Room, left_out, roles, shown, words
 
 DEV, TESTER = "Backend Dev", "Tester"

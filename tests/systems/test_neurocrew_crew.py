@@ -15,12 +15,12 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, Entry, LlmError, ModeSwitch, UserMessage
 from stenolog.adapters.engine.team_file import load
-from stenolog.apps.cli import run
 from stenolog.context import FullHistory, LastN, Pins, Reminder, SinceLastTurn
 from stenolog.engine import Agent, EntryAppended, RetryPolicy, RoundRobin, Team
 from stenolog.errors import ModelError
 from stenolog.models import CommandLine, Model, Scripted
 from tests.agents.given import PYTHON, killed, runs_on
+from tests.command_line import run
 from tests.engine.given import Clock
 from tests.systems.given import Room
 

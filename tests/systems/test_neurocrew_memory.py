@@ -10,8 +10,8 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage
 from stenolog.adapters.engine.team_file import load
-from stenolog.apps.cli import run
 from stenolog.errors import CallerError
+from tests.command_line import run
 
 FILE = """
 [turns]

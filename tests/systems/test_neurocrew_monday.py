@@ -16,7 +16,6 @@ import pytest
 import stenolog
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, Settings, UserMessage
 from stenolog.analysis import usage
-from stenolog.apps.cli import run
 from stenolog.chats import render_entry
 from stenolog.context import (
     Budget,
@@ -36,6 +35,7 @@ from stenolog.engine import Agent, AutoSummary, RoundRobin, Team, load_team
 from stenolog.models import Scripted
 from tests.chats.given import until
 from tests.chats.standin import TOKEN, StandIn
+from tests.command_line import run
 from tests.systems.given import Room
 from tests.systems.test_neurocrew_crew import talked
 

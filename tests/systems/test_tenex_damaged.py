@@ -8,11 +8,11 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Team, UserMessage
-from stenolog.apps.cli import run
 from stenolog.engine import Agent
 from stenolog.errors import CorruptLogError
 from stenolog.maintenance import verify
 from stenolog.models import Scripted
+from tests.command_line import run
 from tests.postgres.in_schemas import damage
 
 

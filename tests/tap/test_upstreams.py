@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from stenolog.apps.cli import run
 from stenolog.apps.tap.relay.guard import Guard
+from tests.command_line import run
 from tests.tap.conftest import Pair
 from tests.tap.given import TOKEN, Handler, Relay, Server, is_closed, read, read_all, read_head, relay, server
 

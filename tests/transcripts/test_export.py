@@ -14,16 +14,16 @@ import pytest
 
 import stenolog
 from stenolog import Entry, Log, NewEntry, StenologError, UserMessage
-from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.errors import (
     BlobNotFoundError,
     ConversationExistsError,
     CorruptLogError,
 )
 from stenolog.importers import Report, export_jsonl, import_file
+from stenolog.maintenance import verify
 from stenolog.parts import ImagePart
-from stenolog.projections.formats import FORMATS
-from stenolog.projections.requests import build, lanes
+from stenolog.plugins import FORMATS
+from stenolog.requests import build, lanes
 from stenolog.testing import START, example_conversation, examples
 from tests.transcripts.given import Import
 

@@ -21,11 +21,11 @@ from websockets.sync.client import connect
 
 import stenolog
 from stenolog import AssistantMessage, Entry, UserMessage
-from stenolog.apps.cli import run
 from stenolog.contrib.nostr.events import NostrEvent, checker
 from stenolog.errors import MissingExtraError
 from stenolog.importers import import_file
 from stenolog.maintenance import verify
+from tests.command_line import run
 from tests.transcripts.given import Import, importing, lines
 from tests.transcripts.signing import Json, bot, event, key, profile
 from tests.transcripts.soundness import assert_sound

@@ -11,11 +11,11 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, LlmError, ModeSwitch, ToolCall, UserMessage
-from stenolog.apps.cli import run
 from stenolog.contrib.nostr import nostr_events
 from stenolog.contrib.nostr.events import checker, event_of
 from stenolog.errors import CallerError
 from stenolog.events import Usage
+from tests.command_line import run
 from tests.transcripts.given import Import, lines
 from tests.transcripts.signing import bot, entity, event, key, profile
 

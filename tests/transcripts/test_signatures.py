@@ -12,7 +12,7 @@ import pytest
 
 from stenolog.errors import UnknownFormatError
 from stenolog.importers import IMPORTERS, Importer, JsonLinesReader, files_in, recognise
-from stenolog.projections.programs import Signature, shows
+from stenolog.plugins import Signature, shows
 from tests.requests.judging import SHARED
 from tests.transcripts.given import Json, lines
 

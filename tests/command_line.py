@@ -1,0 +1,3 @@
+"""The command line as tests run it, in their own process."""
+
+from stenolog.apps.cli import run as run
