@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 import stenolog
 from stenolog import AssistantMessage, LlmError, ToolCall, ToolResult, UserMessage
 from stenolog.apps.inspect import pages
-from stenolog.apps.inspect.app import PAGES
+from stenolog.apps.inspect.app import PAGES, TEXTS
 from stenolog.context import LastN
 from tests.inspect import hostile
 
@@ -65,9 +65,9 @@ def test_a_page_leads_to_the_other_screens_of_the_conversation_at_the_same_place
 def test_each_module_of_pages_is_served_and_no_list_names_it() -> None:
     modules = [module.name for module in iter_modules(pages.__path__)]
 
-    served = {id(page) for page in PAGES}
+    served = {id(page) for page in (*PAGES, *TEXTS)}
     for name in modules:
-        assert id(import_module(f"{pages.__name__}.{name}").page) in served
+        assert served & {id(value) for value in vars(import_module(f"{pages.__name__}.{name}")).values()}
 
 
 def test_a_search_leads_to_the_entry(web: TestClient) -> None:

@@ -15,7 +15,7 @@ from websockets.extensions.permessage_deflate import (
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
-from stenolog.apps.tap.recording.assembling import Assembler
+from stenolog.apps.tap.recording.process import Assembler
 from stenolog.domain.errors import StoreError
 from tests.recording.given import PATHS, START, Tap, anthropic, compact, outcomes, said, user
 
@@ -110,8 +110,8 @@ def test_what_the_store_does_not_take_is_tried_again(monkeypatch: pytest.MonkeyP
 def test_a_request_that_is_too_large_to_be_taken_apart_is_kept_as_it_was(
     monkeypatch: pytest.MonkeyPatch, tap: Tap
 ) -> None:
-    monkeypatch.setattr("stenolog.apps.tap.recording.assembling.MAX_CONTENT_BYTES", 1_000)
-    monkeypatch.setattr("stenolog.apps.tap.recording.assembling.BLOB_BYTES", 300)
+    monkeypatch.setattr("stenolog.apps.tap.recording.process.MAX_CONTENT_BYTES", 1_000)
+    monkeypatch.setattr("stenolog.apps.tap.recording.process.BLOB_BYTES", 300)
     assembler, content = Assembler(tap.recording), compact(anthropic(user(HI * 30)))
     pieces = [Record("body", 1, 2, content[at : at + 70]) for at in range(0, len(content), 70)]
     end = Record("end", 1, 7, b'{"reason": ""}')

@@ -45,7 +45,7 @@ from stenolog.domain.errors import CallerError, StenologError
 from stenolog.projections.context_curve import plot
 from stenolog.projections.views import lifecycle_picture
 
-from . import copies, pages
+from . import pages
 from .conversation_index import IndexCache
 from .forks import Forks
 from .guard import Guard
@@ -60,7 +60,7 @@ FOUND = [
     for value in vars(import_module(module.name)).values()
 ]
 PAGES = tuple(value for value in FOUND if isinstance(value, Page))
-TEXTS = (*(value for value in FOUND if isinstance(value, TextPage)), copies.copy, copies.export)
+TEXTS = tuple(value for value in FOUND if isinstance(value, TextPage))
 SCREENS = [(page.name, page.link) for page in sorted(PAGES, key=lambda page: page.rank) if page.link]
 """The pages of a conversation that lead to one another, in the order of the links."""
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}

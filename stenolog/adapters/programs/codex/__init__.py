@@ -28,7 +28,7 @@ PROGRAM = Program(
         FileFormat(
             "codex",
             "a Codex rollout",
-            f"{__name__}.files:CODEX",
+            f"{__name__}.sessions:CODEX",
             (shows("payload", type=TYPES),),
             precedence=-1,
         ),

@@ -16,8 +16,9 @@ from stenolog.adapters.importers.conversion.answers import Answer
 from stenolog.adapters.importers.conversion.event_writer import EventWriter
 from stenolog.adapters.importers.conversion.settings_writer import SettingsWriter
 from stenolog.adapters.importers.conversion.steps import ExistingLog, Step, merged, position_ranges
-from stenolog.adapters.importers.door.json_lines import Record
+from stenolog.adapters.importers.door.json_lines import JsonObject, Record
 from stenolog.adapters.importers.door.times import as_time
+from stenolog.adapters.importers.formats import Importer, LineFormat
 from stenolog.adapters.providers.failures import error_category
 from stenolog.domain import events
 from stenolog.domain.entry import EPOCH
@@ -26,6 +27,7 @@ from stenolog.domain.values import Origin, PositionRange, Usage
 from stenolog.projections.formats.openai_responses import read
 from stenolog.projections.messages.json_fields import Blobs, as_dict, as_int, as_str, compact_json, title_of
 
+from . import TYPES
 from .compaction import Compaction
 from .tokens import usage
 
@@ -374,3 +376,16 @@ def _runs(message: dict[str, Any]) -> Iterator[tuple[events.AuthorKind, list[dic
 
     for found, run in groupby(read.content(message.get("content")), key=kind):
         yield found, list(run)
+
+
+def session_of(record: JsonObject, has_begun: bool) -> str:
+    """Return a rollout's session: its first, even if others' history was copied."""
+    payload = as_dict(record.get("payload")) if record.get("type") == "session_meta" else {}
+    return "" if has_begun else as_str(payload.get("id")) or as_str(payload.get("session_id"))
+
+
+CODEX = Importer(
+    "codex",
+    lines=LineFormat(Codex, session_of),
+    is_record=lambda value: value.get("type") in TYPES and isinstance(value.get("payload"), dict),
+)
