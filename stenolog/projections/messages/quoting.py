@@ -234,6 +234,9 @@ _BRACKETS = {
     "[": "\ufe17\ufe39\ufe3b\ufe47\ufe5d\uff3b" + _LIKE["["],
 }
 """The brackets that our signs begin with, each with all that look like it."""
+_BRACKET = re.escape("[" + _BRACKETS["["])
+_OPENED_LINE = re.compile(rf"[\n{_ENDS}][^A-Za-z0-9\n{_ENDS}{_BRACKET}]*+[{_BRACKET}]")
+"""A line that may look like a remark: no letter or digit of ASCII before the first bracket."""
 
 
 class _Skeleton(dict[int, str]):
@@ -280,9 +283,9 @@ def _remark() -> re.Pattern[str]:
     return re.compile(rf"{_BEGINS}\[{_DRESS}{_any(*REMARKS)})", re.IGNORECASE)
 
 
+# To make the visible form of a text takes ten times as long as to see that most texts need none.
 def _may_hold(bracket: str, text: str) -> bool:
     """Return whether a text holds a bracket, or a sign that looks like it."""
-    # Most texts have none, and to see that takes a tenth of the time of making their visible form.
     return bracket in text or (not text.isascii() and any(map(text.__contains__, _BRACKETS[bracket])))
 
 
@@ -298,7 +301,9 @@ def without_delimiters(text: str) -> str:
 
 def without_remarks(text: str) -> str:
     """Return the text with a backslash before each line that begins like a remark of ours."""
-    return _backslashed(_remark(), text) if _may_hold("[", text) else text
+    if not _may_hold("[", text) or not _OPENED_LINE.search(f"\n{text}"):
+        return text
+    return _backslashed(_remark(), text)
 
 
 def harmless(text: str) -> str:

@@ -300,7 +300,8 @@ def test_a_sign_that_unicode_makes_of_a_bracket_counts_as_one(
     disarm: Callable[[str], str], rest: str
 ) -> None:
     for sign in map(chr, range(0x80, sys.maxunicode + 1)):
-        plain = "".join(char for char in normalize("NFKD", sign) if category(char) != "Mn")
+        made = normalize("NFKD", sign)
+        plain = "" if made == sign else "".join(char for char in made if category(char) != "Mn")
         if len(plain) == 1 and disarm(plain + rest) != plain + rest:
             assert disarm(sign + rest) != sign + rest, f"U+{ord(sign):X}"
 
