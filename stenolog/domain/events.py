@@ -21,7 +21,7 @@ from pydantic import Field
 from .base.model import Integer, Json, Key, Many, Name, Utc, frozen_value
 from .card import AgentCard
 from .errors import InvalidEventError
-from .parts import AssistantPart, TextPart, ToolCall, UserPart, calls_of, text_of
+from .parts import AssistantPart, TextPart, ToolCall, UserPart, text_of
 from .values import (
     CallRef,
     Control,
@@ -141,7 +141,7 @@ class Calling(Spoken):
 
         @property
         def tool_calls(self) -> tuple[ToolCall, ...]:
-            return calls_of(self.parts)
+            return tuple([part for part in self.parts if isinstance(part, ToolCall)])
 
 
 @frozen_value

@@ -126,8 +126,3 @@ def says_something(parts: Iterable[Part]) -> bool:
         part.text.strip() if isinstance(part, TextPart | RefusalPart) else isinstance(part, ToolCall)
         for part in parts
     )
-
-
-def calls_of(parts: tuple[Part, ...]) -> tuple[ToolCall, ...]:
-    """Return the tool calls among the parts, in order."""
-    return tuple([part for part in parts if isinstance(part, ToolCall)])

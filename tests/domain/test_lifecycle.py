@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
+from operator import itemgetter
 from random import Random
 from typing import Any, get_args
 
@@ -48,7 +49,7 @@ def by_library(model: Model, status: Status, trigger: Trigger, truth: Mapping[st
 
 def by_table(status: Status, trigger: Trigger, truth: Mapping[str, bool]) -> Status | None:
     """Return the state that the table goes to; None where it lists nothing."""
-    moved = move(status, trigger, lambda name: truth[name])
+    moved = move(status, trigger, {name: itemgetter(name) for name in truth}, truth)
     return moved[1] if moved else None
 
 

@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import combinations
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from transitions import Machine
 
@@ -49,6 +49,7 @@ Trigger: TypeAlias = Literal[
     "joined",
     "left",
 ]
+T = TypeVar("T")
 TRIGGERS: Final[dict[Trigger, str]] = {
     "asked": "something has arrived that this lane should answer",
     "answered": "the lane's model has answered",
@@ -196,11 +197,16 @@ def _hides(row: Row, later: Row) -> bool:
 TABLE: Final[Table] = compile_table(machine())
 
 
-def move(status: Status, trigger: Trigger, holds: Callable[[str], bool]) -> tuple[Row, Status] | None:
-    """Return the row that decides, and the state after it; None if the table lists nothing."""
+def move(
+    status: Status, trigger: Trigger, holds: Mapping[str, Callable[[T], bool]], lane: T
+) -> tuple[Row, Status] | None:
+    """Return the row that decides, and the state after it; None if the table lists nothing.
+
+    `holds` has the test of each guard's name, for the updated lane.
+    """
     for row in TABLE.get((status, trigger), ()):
         for name, wanted in row.guards:
-            if holds(name) is not wanted:
+            if holds[name](lane) is not wanted:
                 break
         else:
             return row, row.target or status

@@ -216,7 +216,7 @@ class LaneState(NamedTuple):
     @property
     def address(self) -> str:
         """`agent`, or `agent/task`."""
-        return address(self.agent, self.task)
+        return f"{self.agent}/{self.task}" if self.task else self.agent
 
 
 class Blocked(NamedTuple):

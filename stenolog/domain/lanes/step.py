@@ -137,7 +137,7 @@ def _move(taken: State, impulse: LaneTrigger) -> _Move:
     """Return the lane after the impulse; unchanged if the lifecycle does not list it."""
     lane, trigger, reason = impulse
     source = lane.status
-    moved = move(source, trigger, lambda guard: HOLDS[guard](lane))
+    moved = move(source, trigger, HOLDS, lane)
     if moved is None:
         # An entry of the log has happened, so a fold cannot refuse it: the lane stays as it was.
         before = taken.lane(lane.address)

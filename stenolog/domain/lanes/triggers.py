@@ -225,10 +225,13 @@ def goes_on(lane: LaneState, message: events.AssistantMessage) -> bool:
 
 
 def _calls(state: State, message: events.AssistantMessage, entry: Entry) -> tuple[OpenCall, ...]:
+    found = message.tool_calls
+    if not found:
+        return ()
     asks = state.approvals.get(message.agent, ())
     calls = [
         OpenCall(entry.id, entry.position, nth, call.id, call.name, call.name in asks)
-        for nth, call in enumerate(message.tool_calls)
+        for nth, call in enumerate(found)
     ]
     return tuple(calls)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from typing import Any, NamedTuple
 
 from stenolog.domain.base.model import deep_copy_json
@@ -31,12 +31,6 @@ class BuilderSavepoint(NamedTuple):
 
     messages: int
     last: Body | None
-
-    def unchanged(self, messages: Sequence[Body] | str) -> int:
-        """Count the messages before the savepoint that `messages` begins with."""
-        if self.last is None or len(messages) < self.messages:
-            return 0
-        return self.messages - (messages[self.messages - 1] is not self.last)
 
 
 class BodyBuilder:

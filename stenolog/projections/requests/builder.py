@@ -143,4 +143,4 @@ def request_of(view: ReadView, api: str | Format, blobs: Mapping[str, bytes] = E
     gone = dropped(view.left_out, view.entries, rules, messages, rendered.omitted, view.counter)
     words = {position for part in rendered.parts for position in part.positions}
     explanation = Explanation(rendered.parts, tuple(gone), frozenset(view.read | words))
-    return finished(view, chosen, rendered.body, ready(explanation), end, lambda: shown)
+    return finished(view, chosen, rendered.body, ready(explanation), end, lambda: shown, around.renamed)

@@ -16,7 +16,6 @@ from stenolog.projections.formats.plain import write as plain
 from stenolog.projections.formats.readable import texts
 from stenolog.projections.messages.body_digest import MessageHash, conversation
 from stenolog.projections.messages.explanation import Explanation, Omission, RequestPart
-from stenolog.projections.messages.identifiers import renamed_tools
 from stenolog.projections.messages.message import DEFAULT_MODEL, PIPELINE, Body, Message
 from stenolog.projections.messages.rules import CUTS
 from stenolog.projections.messages.sizes import Size
@@ -64,6 +63,7 @@ def finished(
     explain: Callable[[], Explanation],
     end: Message | None,
     contents: Callable[[], Contents],
+    renamed: Mapping[str, str],
     *,
     surely_fits: Callable[[Size | None], bool] = lambda _: False,
     has_media: bool = True,
@@ -72,49 +72,53 @@ def finished(
     """Return the request of a view with its body, and the reason if it may not be sent.
 
     `end` is the last message of the conversation, `contents` gives what is shown, for an error to name.
+    `renamed` are the sent names of tools, each with the card's.
     `surely_fits`: whether the budget is known to be kept with so much more.
     `has_media` False: there is no picture or file.
     """
+    code, waits, places = _unsendable(view, end)
+    no_model = "" if waits else unnamed(view, body, api.name)
     request = Request(
         agent=view.lane.agent,
         task=view.lane.task,
         at=view.position,
         api=f"{api.name}@{api.version}",
         body=body,
-        sendable=True,
-        reason="",
+        sendable=not (waits or no_model),
+        reason=waits or no_model,
+        obstacle=no_model if waits.startswith(NOTHING) else waits or no_model,
         explain=explain,
         pipeline=view.policy.pipeline or PIPELINE,
         policy=view.policy,
         counter=view.counter.id,
         cuts=view.cuts,
         cut=_cut(view.left_out) if view.cuts else (),
+        ready=not waits,
         encoded=encoded,
         messages_key=api.messages,
-        tool_names=renamed_tools(view.settings.card_of(view.lane.agent).tools or ()),
+        tool_names=renamed,
+        code="no-model" if no_model else code,
+        places=places,
     )
+    over, large = "", tuple[int, ...]()
     # The size is measured only where it may matter: it needs the explanation of every part.
-    fits = surely_fits(ADDED if _has_more(request) else None)
-    over, large = ("", ()) if fits else over_budget(view, request, contents)
-    code, waits, places = _unsendable(view, end)
+    if view.policy.budget is not None and not surely_fits(ADDED if _has_more(request) else None):
+        over, large = over_budget(view, request, contents)
     if api.limits is not None and (has_media or len(body.get("tools", ())) > MANY_TOOLS):
         over = "; ".join([*filter(None, [over]), *(f"{what} ({at or '/'})" for at, what in api.limits(body))])
-    if reason := "; ".join(filter(None, (waits, over))):
-        obstacle = over if waits.startswith(NOTHING) else reason
-        code = "over-budget" if over and obstacle == over else code
-        places = (*dict.fromkeys((*places, *large)),)
-        return replace(
-            request,
-            sendable=False,
-            ready=False,
-            reason=reason,
-            obstacle=obstacle,
-            code=code,
-            places=places,
-        )
-    if no_model := unnamed(view, body, api.name):
-        return replace(request, sendable=False, reason=no_model, obstacle=no_model, code="no-model")
-    return replace(request, code=code) if code else request
+    if not over:
+        return request
+    reason = "; ".join(filter(None, (waits, over)))
+    obstacle = over if waits.startswith(NOTHING) else reason
+    return replace(
+        request,
+        sendable=False,
+        ready=False,
+        reason=reason,
+        obstacle=obstacle,
+        code="over-budget" if obstacle == over else code,
+        places=(*dict.fromkeys((*places, *large)),),
+    )
 
 
 def _cut(runs: Iterable[Omission]) -> tuple[tuple[int, int], ...]:

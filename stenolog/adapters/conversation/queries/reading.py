@@ -129,14 +129,12 @@ class ReadableConversation(StreamHandle):
         `ConversationNotFoundError`, `AgentNotFoundError`, `PositionNotFoundError`, `InvalidPolicyError`, and
         `UnsupportedVersionError` if an entry needs one.
         """
-        from .requests import (
-            building,  # late: a program that builds no request need not wait for it
-        )
+        from .requests.building import request  # late: a program that builds none need not wait for it
 
         if at is not None:
             self.checked(at, least=1)
         try:
-            return building.request(self, agent, task, at, api, policy)
+            return request(self, agent, task, at, api, policy)
         except AgentNotFoundError:
             if self.position:
                 raise

@@ -16,7 +16,7 @@ from stenolog.domain.base.value_help import slips
 from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import AssistantMessage, AuthorKind, Known, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.parts import AssistantPart, RefusalPart, TextPart, ToolCall, calls_of
+from stenolog.domain.parts import AssistantPart, RefusalPart, TextPart, ToolCall
 from stenolog.domain.values import Origin
 from stenolog.projections.formats import reader_for
 from stenolog.projections.formats.openai_chat.read import SLIPPED
@@ -104,7 +104,7 @@ def _events(
                 name = calls.pop(id, "") or item.name
                 yield ToolResult(call_id=id, name=name, parts=item.parts, is_error=item.is_error, **about)
             elif isinstance(item, Reply):
-                calls |= {call.id: call.name for call in calls_of(item.parts)}
+                calls |= {part.id: part.name for part in item.parts if isinstance(part, ToolCall)}
                 by = as_str(message.get("model")) or model
                 yield AssistantMessage(agent=agent, parts=item.parts, model=by, **about)
             else:

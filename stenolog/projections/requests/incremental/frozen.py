@@ -144,6 +144,8 @@ def changes_context(event: Event) -> bool:
 def is_plain(entry: Entry, lane: LaneId) -> bool:
     """Return whether the lane is shown the entry at its position, unless another hides it."""
     event = entry.event
+    if isinstance(event, ToolResult):
+        return True
     if isinstance(event, LlmError) or changes_context(event):
         return False
     return not stands_earlier(entry, lane)
@@ -173,25 +175,27 @@ def thaws(frozen: FrozenPrefix, entry: Entry, pair: Pair | None, *, shown: bool)
 
 def freeze(frozen: FrozenPrefix, tail: TailContents, answered: int) -> int:
     """Freeze as many units as possible; return their number. `answered` is the lane's last answer."""
-    for number in chain(_ends(tail.made), _behind_changes(tail)):
-        before = _answer(tail.made[:number]) or frozen.answer
+    made = tail.made
+    for number in chain(_ends(made), _behind_changes(tail)):
+        nth = _last_answer(made, number)
+        before = made[nth] if nth >= 0 else frozen.answer
         # A result, or a further part of the same foreign message, may still come into this group.
-        if before is not None and _is_open(before) and _goes_on(tail.made, number):
+        if isinstance(before, ToolGroup) and _is_open(before) and _goes_on(made, number):
             continue
         # An empty answer has no message, but a position: it may be one behind the messages around it.
         said = [p for unit in tail.units[:number] for message in unit for p in message.positions]
-        last = max(chain(said, *map(_said_at, tail.made[:number])), default=0)
-        first = min([p for one in tail.made[number:] for p in _said_at(one)], default=ENDLESS)
+        last = max([p for one in made[:number] for p in one.positions] + said, default=0)
+        first = min([p for one in made[number:] for p in one.positions], default=ENDLESS)
         rows = [row for row in tail.rows if row.entry.position < first]
         rest = tail.rows[len(rows) :]
         # A later row may belong before the end, or take some of the prefix out of context.
-        if last >= first or any(not row.plain and changes_context(row.entry.event) for row in rest):
+        if last >= first or [row for row in rest if not row.plain and changes_context(row.entry.event)]:
             continue
         # An own error goes once the lane has answered, so it cannot be frozen before that.
-        if any(row.entry.position > answered and _is_own_error(row) for row in rows):
+        if [row for row in rows if row.entry.position > answered and _is_own_error(row)]:
             continue
         frozen.add(tail.units[:number], rows, tail.left_out, last)
-        frozen.answer = before
+        frozen.answer = before if isinstance(before, ToolGroup) else None
         return number
     return 0
 
@@ -205,13 +209,11 @@ def _is_own_error(row: WindowRow) -> bool:
     )
 
 
-def _said_at(one: ToolGroup | Message) -> tuple[int, ...]:
-    """Return the positions of a group or message, of an empty answer too."""
-    return one.said.positions if isinstance(one, ToolGroup) else one.positions
-
-
-def _answer(made: Sequence[ToolGroup | Message]) -> ToolGroup | None:
-    return next((unit for unit in reversed(made) if isinstance(unit, ToolGroup)), None)
+def _last_answer(made: Sequence[ToolGroup | Message], number: int) -> int:
+    """Return the index of the last answer among the first `number` units; -1 if none."""
+    while number and not isinstance(made[number - 1], ToolGroup):
+        number -= 1
+    return number - 1
 
 
 def _is_open(answer: ToolGroup) -> bool:
@@ -224,20 +226,21 @@ def _goes_on(made: Sequence[ToolGroup | Message], number: int) -> bool:
     return number == len(made) or not isinstance(made[number], ToolGroup)
 
 
-def _ends(made: Sequence[ToolGroup | Message]) -> Iterator[int]:
-    """Yield possible ends of the frozen prefix, the furthest first: around the last answer.
+def _ends(made: Sequence[ToolGroup | Message]) -> list[int]:
+    """Return possible ends of the frozen prefix, the furthest first: around the last answer.
 
     If that is long ago, some units before the end.
     """
-    last = next((i for i in range(len(made) - 1, -1, -1) if isinstance(made[i], ToolGroup)), -1)
+    last, ends = _last_answer(made, len(made)), list[int]()
     if len(made) - last > LONG:
-        yield _not_between_own(made, len(made) - SLACK)
+        ends.append(_not_between_own(made, len(made) - SLACK))
     answer = made[last] if last >= 0 else None
     if isinstance(answer, ToolGroup):
         # Behind the answer itself only if no result and no further part of it can come.
         if answer.results and not _is_open(answer):
-            yield last + 1
-        yield _not_between_own(made, last)
+            ends.append(last + 1)
+        ends.append(_not_between_own(made, last))
+    return ends
 
 
 def _behind_changes(tail: TailContents) -> Iterator[int]:
@@ -246,7 +249,7 @@ def _behind_changes(tail: TailContents) -> Iterator[int]:
     last = next((row.entry.position for row in changes), 0)
     if last:
         made = tail.made
-        behind = (n for n in range(len(made), 0, -1) if min(_said_at(made[n - 1]), default=0) <= last)
+        behind = (n for n in range(len(made), 0, -1) if min(made[n - 1].positions, default=0) <= last)
         yield _not_between_own(made, next(behind, 0))
 
 

@@ -35,14 +35,15 @@ from .frozen import FrozenAndTail, FrozenPrefix, WindowRow
 from .snapshot import CapturedSession, ResumableSession, captured, fingerprint
 from .window import PartialWindowError, Window
 
+NOT_DELIVERED = frozenset[int]()
+
 
 class Inputs(NamedTuple):
     """All that a request is made of: the conversation, what surrounds it, what was delivered before."""
 
     told: FrozenAndTail
-    first: tuple[Message, ...]
+    around: Surroundings
     rest: tuple[Message, ...]
-    preamble: Preamble
     delivered: frozenset[int]
     end: Message | None
 
@@ -50,7 +51,7 @@ class Inputs(NamedTuple):
     def messages(self) -> list[Message]:
         """Everything that is written, in order."""
         units = islice(self.told.frozen.units, self.told.number)
-        return [*self.first, *chain.from_iterable(units), *self.rest]
+        return [*self.around.first, *chain.from_iterable(units), *self.rest]
 
 
 @dataclass(slots=True)
@@ -66,15 +67,15 @@ class ExplainedLater:
 
     def __call__(self, rendered: Rendered | None = None) -> Explanation:
         inputs, told = self.inputs, self.inputs.told
-        messages = inputs.messages
-        made = rendered or self.api.rendered(messages, inputs.preamble, self.blobs)
+        messages, preamble = inputs.messages, inputs.around.preamble
+        made = rendered or self.api.rendered(messages, preamble, self.blobs)
         rules = dict.fromkeys(inputs.delivered, "delivered")
         for nth, row in enumerate(islice(self.rows, self.number)):
             left_out = told.frozen.left_out if nth < told.rows else told.left_out
             if row.entry.position in left_out:
                 rules[row.entry.position] = left_out[row.entry.position]
         entries = [row.entry for row in self.rows[: self.number]]
-        gone = dropped(self.runs, entries, rules, messages, made.omitted, inputs.preamble.counter)
+        gone = dropped(self.runs, entries, rules, messages, made.omitted, preamble.counter)
         unread = {position for position, rule in rules.items() if rule != "delivered"}
         read = {entry.position for entry in entries if entry.position not in unread}
         read.update(position for part in made.parts for position in part.positions)
@@ -84,9 +85,7 @@ class ExplainedLater:
 class RequestSession:
     """The requests of a window on an API. Ask after each entry, or after many.
 
-    `shared`: the number of first messages that are the same objects as in the previous body; nothing may
-    change them. `explained`: parts are explained as they are written, for callers that ask for every
-    explanation.
+    `explained`: parts are explained as they are written, for callers that ask for every explanation.
     """
 
     def __init__(
@@ -99,7 +98,7 @@ class RequestSession:
     ) -> None:
         self.explained = explained
         self.window, self.api, self.blobs = window, format_of(api), blobs
-        self.shared = 0
+        self._made: Request | None = None
         self.writer: Writer | None = None
         self._writer_rests_on: tuple[FrozenPrefix, Preamble, tuple[Message, ...]] | None = None
         self._written = 0
@@ -120,7 +119,18 @@ class RequestSession:
         return captured(self.window, writer, rests_on[2], stored)
 
     def request(self) -> Request:
-        """Return the window's request now. Raises `UnsupportedVersionError`, `AgentNotFoundError`."""
+        """Return the window's request now: the same one until the window takes an entry.
+
+        Raises `UnsupportedVersionError`, `AgentNotFoundError`.
+        """
+        made = self._made
+        if made is None or made.at != self.window.position:
+            made = self._built()
+            # A blob that was missing may be there by the next time.
+            self._made = None if self.writer is None or self.window.measure.missing else made
+        return made
+
+    def _built(self) -> Request:
         window = self.window
         check_askable(window)
         if self.writer is not None and self.writer.earlier is not None:
@@ -143,6 +153,7 @@ class RequestSession:
             lazy,
             inputs.end,
             window.contents,
+            inputs.around.renamed,
             surely_fits=fits,
             has_media=media,
             encoded=self.writer.encoded(messages) if self.writer and isinstance(messages, list) else None,
@@ -159,16 +170,13 @@ class RequestSession:
         # An API of a plugin may render only a whole body.
         if self.api.writer is None:
             self.window.check_whole()
-            whole = self.api.rendered(inputs.messages, inputs.preamble, self.blobs)
+            whole = self.api.rendered(inputs.messages, inputs.around.preamble, self.blobs)
             return whole.body, lambda: explain(whole)
-        before = self.writer
         writer = self._at_work(inputs, self.api.writer)
         builder, self._earlier = writer.builder, writer.earlier
-        savepoint = builder.savepoint()
         self._write_frozen(writer, inputs.told)
         parts, omitted = len(builder.parts), len(builder.omitted)
         body = writer.body(inputs.rest)
-        self.shared = savepoint.unchanged(conversation(body, self.api.messages)) if writer is before else 0
         # What stands for a missing blob must not be frozen: the blob may be there by the next request.
         if builder.missing:
             self.writer = None
@@ -186,15 +194,15 @@ class RequestSession:
 
     def _inputs(self) -> Inputs:
         window = self.window
-        if depends_on_tail(window):
+        if window.depends_on_tail:
             told, delivered, entries = _render_all(window)
         else:
-            told, delivered, entries = window.frozen_and_tail(), frozenset[int](), []
+            told, delivered, entries = window.frozen_and_tail(), NOT_DELIVERED, []
         said = [message for unit in told.units for message in unit]
         end = said[-1] if said else told.frozen.end
         around = self._surround({**told.frozen.tools, **tools_called(said)}, entries)
         rest = (*said, *preview_note(end), *around.behind)
-        return Inputs(told, around.first, rest, around.preamble, delivered, end)
+        return Inputs(told, around, rest, delivered, end)
 
     def _surround(self, tools: dict[str, None], entries: list[Entry]) -> Surroundings:
         window, own = self.window, self.window.memory
@@ -202,33 +210,28 @@ class RequestSession:
         # Everything that the text around the conversation is made of; most entries change none of it.
         # A tuple of the tools: equal dictionaries may be in another order, and the order is sent.
         rests_on = (window.settings, own.set_at, own.handoff, own.model, cuts, (*tools,))
-        if depends_on_tail(window) or self._around_rests_on != rests_on:
+        if window.depends_on_tail or self._around_rests_on != rests_on:
             self._around, self._around_rests_on = surround(window, tools, entries), rests_on
         return self._around
 
     def _at_work(self, inputs: Inputs, writer: type[Writer]) -> Writer:
         # What stands before the conversation is part of the body's beginning, so a change of it writes all
         # anew.
-        rests_on = (inputs.told.frozen, inputs.preamble, inputs.first)
+        preamble, first = inputs.around.preamble, inputs.around.first
+        rests_on = (inputs.told.frozen, preamble, first)
         if self.writer is None or self._writer_rests_on != rests_on:
             stored, self._stored = self._stored, None
             if self.window.whole is not None and (
-                stored is None or stored.snapshot.rests_on != fingerprint(inputs.preamble, inputs.first)
+                stored is None or stored.snapshot.rests_on != fingerprint(preamble, first)
             ):
                 raise PartialWindowError
-            self.writer = writer(inputs.preamble, self.blobs, explaining=self.explained)
+            self.writer = writer(preamble, self.blobs, explaining=self.explained)
             if stored is None:
-                self.writer.write(inputs.first)
+                self.writer.write(first)
             else:
                 stored.resume(self.writer)
             self._writer_rests_on, self._written = rests_on, 0
         return self.writer
-
-
-def depends_on_tail(window: Window) -> bool:
-    """Return whether the policy makes the frozen prefix depend on later entries."""
-    policy = window.policy
-    return policy.away is not None or policy.history.delta or policy.reminder is not None
 
 
 def _render_all(window: Window) -> tuple[FrozenAndTail, frozenset[int], list[Entry]]:

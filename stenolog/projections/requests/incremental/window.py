@@ -54,7 +54,7 @@ from stenolog.projections.requests.pipeline.view import (
 )
 from stenolog.projections.requests.pipeline.visibility import visible
 from stenolog.projections.views.context import SummaryRecord, read_context
-from stenolog.projections.views.tool_pairs import Call, Pair, ToolCallIndex
+from stenolog.projections.views.tool_pairs import Call, CallKey, Pair, ToolCallIndex
 
 from .frozen import (
     FrozenAndTail,
@@ -116,6 +116,7 @@ class PartialWindowError(Exception):
 class Window(View):
     """The view of one lane under one policy, with a row for each entry in it.
 
+    `depends_on_tail`: the policy makes the first messages depend on later entries.
     `whole`, if set, folds the log anew up to a position: this window goes on from a session's snapshot, and
     has no rows of its first `earlier` entries.
     """
@@ -141,6 +142,7 @@ class Window(View):
         self.pairing = ToolCallIndex(snapshot.waiting, snapshot.pairs)
         self.entries = list(entries)
         self.frozen = FrozenPrefix()
+        self.depends_on_tail = policy.away is not None or policy.history.delta or policy.reminder is not None
         self.holes = NEWEST if any(run.rule == NO_ROOM for run in self.left_out) else frozenset()
         self._titles = total(map(self.measure.of, titles(policy.away))) if policy.away else Size()
         self._caps: tuple[Cap, ...] = caps(policy)
@@ -196,17 +198,21 @@ class Window(View):
         """
         kept_by = self._kept_by if self.holes else None
         arrival = super().take(entry)
-        if thaws(self.frozen, entry, arrival.pair, shown=not arrival.rule):
+        row = None if arrival.rule else self._row(entry)
+        is_plain = row is not None and row.plain
+        if not is_plain and thaws(self.frozen, entry, arrival.pair, shown=row is not None):
             self.check_whole()
             self.frozen = FrozenPrefix()
         # Whether the id of a result was called before is known of a whole window only.
         if arrival.made or (arrival.pair is not None and arrival.pair.call is None):
             self.check_whole()
-        if not arrival.rule:
-            self._add(self._row(entry))
+        if row is not None:
+            self._add(row)
         if self._caps:
             released = bool(self.holes) and (self._kept_by != kept_by or not self.holes.isdisjoint(NEWEST))
-            self._keep_within_caps(entry, arrival, surely=released)
+            # What is not plain may bring entries back, or stand where it was not measured.
+            surely = released or (not is_plain and self._moves_others(entry))
+            self._keep_within_caps(arrival, surely=surely)
         return arrival
 
     @property
@@ -263,6 +269,16 @@ class Window(View):
                 return False
         return True
 
+    def _moves_others(self, entry: Entry) -> bool:
+        """Return whether an entry may bring others back, or is shown before them."""
+        before_it = (row.entry for row in reversed(self.rows))
+        # A result behind an answer that stands earlier is a late one: a message more than was measured.
+        return (
+            changes_context(entry.event)
+            or parts_wordings(entry, before_it, self.voice)
+            or stands_earlier(entry, self.voice)
+        )
+
     def _add(self, row: WindowRow) -> None:
         self.rows.append(row)
         for i, cap in enumerate(self._caps):
@@ -272,32 +288,36 @@ class Window(View):
     def _tail_contents(self, frozen: FrozenPrefix) -> TailContents:
         rows = self.rows[frozen.rows :]
         entries = [row.entry for row in rows]
+        grouping, edits = ToolGrouper(self.style, frozen.answer, frozen.called), dict[int, int]()
         if self._is_plain(rows):
-            seen, edits = Edited(entries, {}, set()), {}
+            seen = Edited(entries, {}, set())
+            shown = rows
         else:
             made = [made for made in self.summaries if made.summary.position not in frozen.left_out]
             context = read_context(entries, self.settings, self.pairing, made, self.lane.agent)
             left_out = visible(entries, self.voice, context, self.memory.answered)
             seen = edited(entries, left_out, self.voice, context, self.policy.pins)
             edits = context.edits
-        messages = {row.entry.position: row.messages for row in rows}
-        grouping = ToolGrouper(self.style, frozen.answer, frozen.called)
-        for entry in seen.shown:
-            for message in messages[entry.position]:
+            row_of = {row.entry.position: row for row in rows}
+            shown = [row_of[entry.position] for entry in seen.shown]
+        for row in shown:
+            for message in row.messages:
                 grouping.add(message)
-        here = {entry.position for entry in seen.shown}
-        results = self.pairing.results
-        units = with_notes(
-            grouping.units(lambda call: call in results and results[call] not in here, self.waits_for),
-            seen.anew,
-        )
+
+        def is_hidden(call: CallKey) -> bool:
+            result = self.pairing.results.get(call, 0)
+            return bool(result) and all(entry.position != result for entry in seen.shown)
+
+        units = grouping.units(is_hidden, self.waits_for)
+        if seen.anew:
+            units = with_notes(units, seen.anew)
         return TailContents(rows, grouping.made, units, seen.left_out, seen.shown, edits)
 
     def _is_plain(self, rows: Sequence[WindowRow]) -> bool:
-        if self.summaries or self.settings.hides or not rows:
+        if self.summaries or self.settings.hides:
             return False
         since = self.settings.context_from_of(self.lane.agent)
-        return rows[0].entry.position >= since and all(map(attrgetter("plain"), rows))
+        return not rows or (rows[0].entry.position >= since and all(map(attrgetter("plain"), rows)))
 
     def _row(self, entry: Entry) -> WindowRow:
         messages = self.messages_of(entry)
@@ -336,17 +356,12 @@ class Window(View):
             self.frozen, self._sizes = FrozenPrefix(), self._bounds()
         return is_back
 
-    def _keep_within_caps(self, entry: Entry, arrival: Arrival, *, surely: bool) -> None:
+    def _keep_within_caps(self, arrival: Arrival, *, surely: bool) -> None:
         """Cut if the window has outgrown a cap; measure only if it could have."""
         # A card or a mode changes what stands around the conversation, and so the room that is left.
         if arrival.rule == "setting":
             asks = self.policy.reminder is not None or self.policy.away is not None
             self._caps = caps_now(self, self.contents() if asks else NOTHING_SHOWN)
-        before_it = (row.entry for row in reversed(self.rows))
-        # These may bring entries back, which the bounds have not counted.
-        surely = surely or changes_context(entry.event) or parts_wordings(entry, before_it, self.voice)
-        # A result behind an answer that stands earlier is a late one: a message more than was measured.
-        surely = surely or stands_earlier(entry, self.voice)
         if surely or not (self.surely_fits() or self._slide()):
             fitted = fit(self, self.contents)
             self._caps, self._sizes = tuple(cap for cap, _ in fitted), [size for _, size in fitted]

@@ -7,7 +7,6 @@ from typing import NamedTuple
 from stenolog.domain import events
 from stenolog.domain.entry import Entry
 from stenolog.domain.lanes.state import LaneState as Standing
-from stenolog.domain.lanes.state import address
 from stenolog.domain.lanes.triggers import ends_sessions, goes_on, takes_turn
 from stenolog.domain.lanes.turn_taking import is_pass
 from stenolog.domain.policy import Pins
@@ -29,11 +28,11 @@ class LaneId(NamedTuple):
     @property
     def address(self) -> str:
         """`agent`, or `agent/task`."""
-        return address(self.agent, self.task)
+        return f"{self.agent}/{self.task}" if self.task else self.agent
 
     def owns(self, event: events.Event | Call) -> bool:
         """Return whether the event, or the call, is shown as the lane's own."""
-        return self.wrote(event)
+        return isinstance(event, SPEAKERS) and event.agent == self.agent and event.task == self.task
 
     @property
     def shared(self) -> bool:
@@ -123,7 +122,8 @@ class Now(NamedTuple):
 def remember(own: LaneMemory, entry: Entry, now: Now) -> LaneMemory:
     """Return the lane's memory after the entry."""
     event = entry.event
-    if names := _set_by(event, now.lane, own):
+    is_settled = "named" in own.set_at and not isinstance(event, events.ModeSwitch)
+    if not is_settled and (names := _set_by(event, now.lane)):
         own = own._replace(set_at=own.set_at | dict.fromkeys(names, entry.position))
     match event:
         case events.ModeSwitch() as switch:
@@ -209,11 +209,11 @@ def _running(own: LaneMemory, entry: Entry, now: Now) -> int:
     return own.running or (own.ended if goes else 0)
 
 
-def _set_by(event: events.Event, lane: LaneId, own: LaneMemory) -> list[str]:
-    """Return the settings that an entry sets for the lane; `named` when it first appears."""
+def _set_by(event: events.Event, lane: LaneId) -> list[str]:
+    """Return the settings that an entry sets for the lane; `named` when it appears."""
     if isinstance(event, events.ModeSwitch):
         return _switched_for(lane.agent, event)
-    return [] if "named" in own.set_at or not _is_named(lane.agent, event) else ["named"]
+    return ["named"] if _is_named(lane.agent, event) else []
 
 
 def _switched_for(agent: str, switch: events.ModeSwitch) -> list[str]:

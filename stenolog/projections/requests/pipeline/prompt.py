@@ -8,7 +8,7 @@ A lane without a card has one made by rule: the model of its last answer, and a 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import chain
@@ -22,7 +22,7 @@ from stenolog.domain.parts import TextPart, ToolCall, text_of
 from stenolog.domain.policy import History, MissedMessages, Prompt, Reminder
 from stenolog.domain.values import Tool, WorkflowRun
 from stenolog.projections.messages.body_digest import compact
-from stenolog.projections.messages.identifiers import called, tool_name
+from stenolog.projections.messages.identifiers import called, renamed_tools, tool_name
 from stenolog.projections.messages.message import (
     DEFAULT_MODEL,
     PIPELINE,
@@ -48,11 +48,15 @@ REMINDING = note("a reminder of what you were told")
 
 
 class Surroundings(NamedTuple):
-    """The note before the conversation, system text and tools, and the note after it."""
+    """The note before the conversation, system text and tools, and the note after it.
+
+    `renamed` are the sent names of tools that no provider takes, each with the card's.
+    """
 
     first: tuple[Message, ...]
     preamble: Preamble
     behind: tuple[Message, ...]
+    renamed: Mapping[str, str]
 
 
 def surround(view: View, tools: Iterable[str], shown: Iterable[Entry]) -> Surroundings:
@@ -78,13 +82,18 @@ def surround(view: View, tools: Iterable[str], shown: Iterable[Entry]) -> Surrou
     # The persona stands in this very request, so a reminder need not say it again.
     stands = view.policy.history.delta and any(each.rule == "persona" for each in sections)
     behind = trailing_note(view, replace(card, persona="") if stands else card, shown)
-    return Surroundings((note,) if note else (), preamble, (behind,) if behind else ())
+    renamed = renamed_tools(card.tools or ())
+    return Surroundings((note,) if note else (), preamble, (behind,) if behind else (), renamed)
 
 
 def tools_called(messages: Iterable[Message]) -> dict[str, None]:
     """Return the called tools' names, each once, in order."""
-    parts = (part for message in messages if message.calls for part in message.parts)
-    return dict.fromkeys(called(part) for part in parts if isinstance(part, ToolCall))
+    found: dict[str, None] = {}
+    for message in messages:
+        for part in message.parts if message.calls else ():
+            if isinstance(part, ToolCall):
+                found[called(part)] = None
+    return found
 
 
 def system_prompt(view: View, card: AgentCard) -> tuple[Section, ...]:

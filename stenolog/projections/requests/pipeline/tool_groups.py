@@ -6,8 +6,7 @@ final, and the true result appears where it arrived, as text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
 from stenolog.domain.lanes.state import PAUSED
@@ -39,6 +38,11 @@ class ToolGroup:
         self.interrupted = False
 
     @property
+    def positions(self) -> tuple[int, ...]:
+        """The positions of the answer, an empty one too."""
+        return self.said.positions
+
+    @property
     def complete(self) -> bool:
         """True if every call has its result."""
         return None not in self.results.values()
@@ -65,22 +69,24 @@ class ToolGroup:
         self.results[message.call] = message
         return True
 
-    def messages(
-        self, is_hidden: Callable[[CallKey], bool], waits: Callable[[CallKey], bool]
-    ) -> Iterator[Message]:
-        """Yield the answer and one result for each call, in the order of the calls."""
-        yield self.said
+    def unit(
+        self, is_hidden: Callable[[CallKey], bool], waits: Waits, *, is_latest: bool
+    ) -> tuple[Message, ...]:
+        """Return the answer, if it says anything, and one result for each call, in the order of the calls."""
+        made = [self.said] if self.said.parts else []
         for key, result in self.results.items():
-            yield result or self._placeholder(key, is_hidden, waits)
+            # An empty result stays: without it, its call would have none.
+            made.append(result or self._placeholder(key, is_hidden, waits, is_latest))
+        return tuple(made)
 
     def _placeholder(
-        self, key: CallKey, is_hidden: Callable[[CallKey], bool], waits: Callable[[CallKey], bool]
+        self, key: CallKey, is_hidden: Callable[[CallKey], bool], waits: Waits, is_latest: bool
     ) -> Message:
         if is_hidden(key):
             text, rule = HIDDEN, "placeholder-hidden"
         elif self.interrupted:
             text, rule = INTERRUPTED, "placeholder-interrupted"
-        elif waits(key):
+        elif waits(key, is_latest=is_latest):
             text, rule = RUNNING, "placeholder-running"
         else:
             text, rule = UNRECORDED, "placeholder-unrecorded"
@@ -136,14 +142,13 @@ class ToolGrouper:
         A unit without content is empty. `is_hidden`: a call has a hidden result in the log; `waits`: it may
         still get one.
         """
-        units = (
-            (unit,)
-            if isinstance(unit, Message)
-            else unit.messages(is_hidden, partial(waits, is_latest=unit is self.answer))
-            for unit in self.made
-        )
-        # An empty result stays: without it, its call would have none.
-        return [tuple([one for one in unit if one.parts or one.role == "tool"]) for unit in units]
+        units: list[tuple[Message, ...]] = []
+        for unit in self.made:
+            if isinstance(unit, ToolGroup):
+                units.append(unit.unit(is_hidden, waits, is_latest=unit is self.answer))
+            else:
+                units.append((unit,) if unit.parts else ())
+        return units
 
 
 def grouped(

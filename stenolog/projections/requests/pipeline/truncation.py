@@ -91,7 +91,7 @@ def truncate(
 
     `version` is the pipeline's: before 6 only our own alias was named.
     """
-    if not isinstance(event := entry.event, ToolResult):
+    if not isinstance(event := entry.event, ToolResult) or (rule is None and not event.blob):
         return None
     path = (version >= 6 and given_alias(event)) or alias(entry.id)
     return compact(event, path, rule, counter, tool=tool)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage
+from stenolog.domain.events import AssistantMessage, Event
 from stenolog.domain.lanes.state import State, Summary, address, summary_of
 from stenolog.domain.lanes.step import INITIAL, evolve
 from stenolog.domain.lanes.triggers import response_of
@@ -117,12 +117,13 @@ class View:
         self.cuts = 0
         self.holes: frozenset[str] = frozenset()
         self.uncut: Uncut | None = None
-        self._response = ""
+        self._latest: Event | None = None
 
     def take(self, entry: Entry) -> Arrival:
         """Take the log's next entry in; decide whether it is for the lane."""
-        self._response = self._response_of(entry)
-        self._take_cut_back()
+        self._latest = event = entry.event
+        if self.uncut is not None:
+            self._take_cut_back()
         before, where = self.state, self.lane.address
         self.position = entry.position
         self.state = evolve(before, entry)
@@ -136,8 +137,7 @@ class View:
         call, scope = pair.call if pair else None, self.settings.scope_of(self.lane.agent)
         # Decided on arrival, under the scope that holds now: a later change of scope changes no past.
         own = self.policy.voices is None or self.policy.voices.own_passes
-        rule = exclusion_rule(entry.event, self.voice, scope, call, token, own=own)
-        event, summary = entry.event, None
+        rule, summary = exclusion_rule(event, self.voice, scope, call, token, own=own), None
         if isinstance(event, AssistantMessage) and (event.covers or event.purpose == "summary"):
             take = self._take_summary if self.version > 5 else self._take_shared_summary
             rule, summary = take(entry.position, event, rule)
@@ -181,17 +181,19 @@ class View:
         tool = call.name if call is not None and self.voice.owns(call) else ""
         shorter = truncate(entry, self.policy.compact, self.counter, tool=tool, version=self.version)  # 3
         messages = attribute(entry, self.style, pair, shorter)  # stage 4
-        return rewritten(messages, entry, self.transforms, self.counter)  # stage 4, its end
+        if self.transforms:
+            messages = rewritten(messages, entry, self.transforms, self.counter)  # stage 4, its end
+        return messages
 
     def cut(self, gone: Mapping[int, str], rule: str, oldest: int) -> None:
         """Remove entries because a cap is outgrown, by a rule.
 
         `oldest` is the first position that stays and counts against the cap.
         """
-        if self._response and self.uncut is None:
+        if self.uncut is None and (response := self._response):
             pairing = ToolCallIndex(self.pairing.waiting, self.pairing.pairs.values())
             held = self.entries, self.left_out, self.summaries, pairing, self.cuts
-            self.uncut = Uncut(self._response, *held)
+            self.uncut = Uncut(response, *held)
         self.cuts += 1
         # Before newer ones, or with nothing older that counts, they are just older: the runs must not grow.
         anew = min((position for position, why in gone.items() if why == NO_ROOM), default=0)
@@ -257,8 +259,10 @@ class View:
         mine = self.policy.voices.pass_token if self.policy.voices else ""
         return mine or (token if isinstance(token, str) else "")
 
-    def _response_of(self, entry: Entry) -> str:
-        event = entry.event
+    @property
+    def _response(self) -> str:
+        """The foreign id of the own response that the latest entry is a part of; "" if none."""
+        event = self._latest
         return response_of(event) if isinstance(event, AssistantMessage) and self.voice.owns(event) else ""
 
     def _pass_over(self, entry: Entry, rule: str) -> None:

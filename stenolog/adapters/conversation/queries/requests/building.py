@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 
 from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.conversation.queries.folds import PersistentFold
+from stenolog.adapters.store.contract.values import Stream
 from stenolog.adapters.store.reading import reader
 from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.adapters.store.reading.reader import SOME, peek
@@ -177,24 +178,28 @@ def _steps_to(conversation: StreamHandle, held: CachedWindow, at: int) -> bool:
 
 def _goes_on(conversation: StreamHandle, held: CachedWindow) -> bool:
     """Advance a window by the log's new entries; return whether it is still of this log."""
-    own = _appended(conversation, held.window.position)
+    own = _appended(conversation.stream, held.window.position)
     while held.usable:
         # What this process has appended is in the log as it is, if the last of it is.
         here, digest = (own[-1].position, own[-1].digest) if own else (held.window.position, held.digest)
         new = peek(conversation.log.recorder, conversation.stream, here, digest)
         if new is None:
             return False
-        held.extend([*own, *new])
+        if own or new:
+            held.extend([*own, *new])
         own = []
         if len(new) < SOME:
             return held.usable
     return False
 
 
-def _appended(conversation: StreamHandle, here: int) -> list[Entry]:
+def _appended(stream: Stream, here: int) -> list[Entry]:
+    """Return the entries after a position that this process has appended, if no other is between."""
+    written = stream.written.copy()
+    if not written or written[-1].position <= here:
+        return []
     # Decoded anew: the caller may have changed the event that it appended.
-    written = conversation.stream.written.copy()
-    own = [to_entry(conversation.name, record) for record in written if record.position > here]
+    own = [to_entry(stream.name, record) for record in written if record.position > here]
     return own if [*map(POSITION, own)] == [*range(here + 1, here + len(own) + 1)] else []
 
 

@@ -172,8 +172,8 @@ class CachedWindow(RequestSeries):
     @property
     def weight(self) -> int:
         """The memory that the window takes, counted in entries."""
-        written = (session.writer for session in self.sessions.values())
-        messages = sum(len(writer.builder.messages) for writer in written if writer is not None)
+        written = [each.writer.builder.messages for each in self.sessions.values() if each.writer is not None]
+        messages = sum(map(len, written))
         return LEAST + self.window.number + messages // 2 + len(self.window.pairing.pairs) // 4
 
 
