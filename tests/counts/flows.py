@@ -11,12 +11,13 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count, product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.counts import counters
 
 if TYPE_CHECKING:
     import stenolog
+    from tests.postgres.server import Server
 
 if __name__ == "__main__":
     counters.installed()  # never in the process of the tests: others would read through its connections
@@ -27,6 +28,9 @@ ROOT = Path(__file__).parents[2]
 APIS = ("anthropic", "gemini", "openai-chat", "openai-responses")
 LONG = 1_000
 """Entries in the log that a new process opens."""
+MANY = 32
+"""Conversations to which tasks append at once."""
+WAITING = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
 
 
 def import_stenolog(folder: Path) -> Rows:
@@ -228,6 +232,87 @@ def ls_command(folder: Path) -> Rows:
     return {"stenolog ls": commanded("ls", "--db", str(folder / "append.db"))}
 
 
+def postgres_appends(folder: Path) -> Rows:
+    """Append one message to a log in PostgreSQL, and many that waited for the same turn."""
+    import stenolog
+    from stenolog.adapters.store.postgres.connection.datastore import LogConnection
+    from tests.postgres.server import DURABLE, programs, running
+
+    wait = LogConnection.wait
+
+    def counted_wait(*arguments: Any) -> Any:
+        counters.FOUND["round_trips"] += 1
+        return wait(*arguments)
+
+    LogConnection.wait = counted_wait  # type: ignore[assignment]
+    bin = programs()
+    assert bin is not None
+    with (
+        running(bin, DURABLE) as server,
+        stenolog.open(server.address()) as log,
+        stenolog.open(server.address(notify="off")) as silent,  # a NOTIFY is another round trip, now and then
+    ):
+        return {
+            "append to PostgreSQL": appended_to(server, log),
+            f"append to PostgreSQL, {MANY} at once": appended_together(server, silent),
+        }
+
+
+def appended_to(server: Server, log: stenolog.Log) -> Counts:
+    """Return the counts of one append, and the bytes of the server's write-ahead log."""
+    import psycopg
+
+    from stenolog import UserMessage
+
+    conversation, again = log["talk"], UserMessage("again")
+    conversation.extend([UserMessage("hello")] * 5)
+    with psycopg.connect(server.conninfo, autocommit=True) as beside:
+
+        def written() -> int:
+            (bytes,) = beside.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone() or (
+                0,
+            )
+            return int(bytes)
+
+        def run() -> Counts:
+            before = written()
+            found = counters.counted(lambda: conversation.append(again))
+            return {**found, "wal_bytes": written() - before}
+
+        return counters.least([run() for _ in range(9)])
+
+
+def appended_together(server: Server, log: stenolog.Log) -> Counts:
+    """Return the statements of appends that are queued while the first waits for another process's turn."""
+    import threading
+
+    import psycopg
+
+    from stenolog.adapters.store.contract.values import Stream
+    from stenolog.adapters.store.postgres.connection.datastore import turns_of
+    from tests.postgres.load import said
+
+    streams = [Stream(f"talk {number}") for number in range(MANY)]
+    for stream in streams:
+        log.recorder.append([said("first")], stream, None)
+    turn, numbers = (turns_of("stenolog"), streams[0].key), count()
+
+    def run(beside: psycopg.Connection) -> Counts:
+        before, woken = counters.FOUND["round_trips"], [threading.Event() for _ in streams]
+        with beside.transaction():
+            beside.execute("SELECT pg_advisory_xact_lock(%s::int, %s::int)", turn)
+            for stream, event in zip(streams, woken, strict=True):
+                log.recorder.insert_later([said(f"entry {next(numbers)}")], event.set, stream=stream)
+                while stream is streams[0] and not beside.execute(WAITING).fetchone():
+                    pass
+        for event in woken:
+            event.wait()
+        return {"round_trips": counters.FOUND["round_trips"] - before}
+
+    with psycopg.connect(server.conninfo) as beside:
+        return counters.least([run(beside) for _ in range(5)])
+
+
 def commanded(*arguments: str) -> Counts:
     import contextlib
     import io
@@ -260,7 +345,9 @@ FLOWS: dict[str, Callable[[Path], Rows]] = {
     )
 }
 """In an order in which each finds the files of those before it."""
+ON_POSTGRES: dict[str, Callable[[Path], Rows]] = {postgres_appends.__name__: postgres_appends}
+"""Those that need the programs of a server."""
 
 
 if __name__ == "__main__":
-    print(json.dumps(FLOWS[sys.argv[2]](Path(sys.argv[1]))))
+    print(json.dumps({**FLOWS, **ON_POSTGRES}[sys.argv[2]](Path(sys.argv[1]))))

@@ -19,7 +19,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tests.counts.counters import IN
-from tests.counts.flows import FLOWS, ROOT, Counts, Rows
+from tests.counts.flows import FLOWS, ON_POSTGRES, ROOT, Counts, Rows
+from tests.postgres.server import programs
 
 TABLE = Path(__file__).parents[1] / "costs.toml"
 ALLOWED = 1.03
@@ -82,8 +83,13 @@ def measured(folder: Path, flows: Iterable[str] = FLOWS) -> Rows:
     """Return the counts of flows, each in a process of its own; of fsync only if there is a tracer."""
     tracer, found = strace(), {}
     for flow in flows:
-        found.update(_measured(flow, folder, tracer))
+        found.update(_measured(flow, folder, [] if flow in ON_POSTGRES else tracer))
     return found
+
+
+def rows_on_postgres(held: Rows) -> Rows:
+    """Return the rows of the table that need a server."""
+    return {row: counts for row, counts in held.items() if "PostgreSQL" in row}
 
 
 def _measured(flow: str, folder: Path, tracer: list[str]) -> Rows:
@@ -114,6 +120,7 @@ def _fsyncs(trace: str) -> int:
 
 def write(found: Rows) -> None:
     """Write what was found on this Python into the table; what others found stays."""
+    found = {**found, **({} if programs() else rows_on_postgres(limits(this_version())))}
     by_version = {**{version: limits(version) for version in VERSIONS}, this_version(): found}
     text = HEAD
     for row, counts in found.items():
@@ -135,7 +142,7 @@ def main() -> None:
     """Print the counts, and write them down if asked."""
     held = limits(this_version())
     with tempfile.TemporaryDirectory() as folder:
-        found = measured(Path(folder))
+        found = measured(Path(folder), [*FLOWS, *(ON_POSTGRES if programs() else ())])
     for row, counts in found.items():
         for name, count in counts.items():
             print(f"{row:58}{name:20}{count:10,}{held.get(row, {}).get(name, 0):10,}")

@@ -6,31 +6,47 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from tests.counts.counters import IN, least
-from tests.counts.flows import Counts
-from tests.counts.measure import BY_ROOM, VERSIONS, dearer, limits, measured, most, strace, this_version
+from tests.counts.flows import FLOWS, ON_POSTGRES, Counts
+from tests.counts.measure import (
+    BY_ROOM,
+    VERSIONS,
+    dearer,
+    limits,
+    measured,
+    most,
+    rows_on_postgres,
+    strace,
+    this_version,
+)
+from tests.postgres.server import programs
 
 
-def counts() -> dict[str, Counts]:
+def counts(flows: Iterable[str]) -> dict[str, Counts]:
     """Return the counts in a folder as near to the root as the command's: a path costs calls by its depth."""
     with tempfile.TemporaryDirectory() as folder:
-        return measured(Path(folder))
+        return measured(Path(folder), flows)
 
 
-def test_no_flow_costs_over_3_percent_more_than_its_limit() -> None:
+@pytest.mark.parametrize("flows", [FLOWS, ON_POSTGRES], ids=["in files", "on PostgreSQL"])
+def test_no_flow_costs_over_3_percent_more_than_its_limit(flows: Iterable[str]) -> None:
+    if flows is ON_POSTGRES and programs() is None:
+        pytest.skip("no PostgreSQL is installed here")
     held = limits(this_version())
-    found = counts()
+    held = {row: held[row] for row in held if (row in rows_on_postgres(held)) == (flows is ON_POSTGRES)}
+    found = counts(flows)
     assert found.keys() == held.keys()
     for _ in range(2):  # a turn on a busy machine polls more often
         if dearer(found, held):
-            other = counts()
+            other = counts(flows)
             found = {row: least([counts, other[row]]) for row, counts in found.items()}
     assert not dearer(found, held)
-    assert not strace() or found["append"]["fsyncs"] == 1
+    assert not strace() or flows is ON_POSTGRES or found["append"]["fsyncs"] == 1
 
 
 @pytest.mark.parametrize("row", BY_ROOM)

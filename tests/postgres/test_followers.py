@@ -70,10 +70,14 @@ def test_a_transaction_that_took_a_turn_after_its_first_write_would_break_the_or
 
 
 @pytest.mark.slow
-def test_appends_that_took_no_turn_would_be_missed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    turnless = appends.APPEND_ONE.replace(appends.WITH_TURN, "")
-    assert turnless != appends.APPEND_ONE
-    monkeypatch.setattr(appends, "APPEND_ONE", turnless)
+@pytest.mark.parametrize("statement", ["APPEND_ONE", "TOGETHER"])
+def test_appends_that_took_no_turn_would_be_missed(
+    server: Server, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    text = getattr(appends, statement)
+    turnless = text.replace(appends.WITH_TURN, "").replace(appends.WITH_TURNS, "")
+    assert turnless != text
+    monkeypatch.setattr(appends, statement, turnless)
 
     with server.schema() as address:
         assert faults_of_followers(address, 10, until_caught=True).total > 0

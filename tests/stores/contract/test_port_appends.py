@@ -9,6 +9,7 @@ import pytest
 from stenolog.adapters.store.contract.recorder import LogRecorder
 from stenolog.adapters.store.contract.values import PendingEntry, Stream, Which
 from stenolog.domain.errors import (
+    CallerError,
     ClaimLostError,
     ConversationNotFoundError,
     DuplicateIdError,
@@ -286,3 +287,40 @@ def test_appends_of_one_caller_that_another_thread_makes_keep_their_order(record
         woken.clear()
 
     assert [each.result()[0].position for each in waiting] == [2 + number // 2 for number in range(20)]
+
+
+def test_of_appends_made_together_each_is_refused_or_written_by_itself(
+    recorder: LogRecorder, other: LogRecorder
+) -> None:
+    streams = [Stream(name) for name in ("one", "two", "three", "four")]
+    for stream in streams:
+        put(recorder, stream, "first")
+    recorder.append([item("again", "m-1")], streams[0], None)
+    put(other, Stream("two"), "of another process")
+    woken = threading.Event()
+    asked = [
+        (streams[0], item("other words", "m-1"), None),
+        (streams[1], item("b"), None),
+        (streams[1], item("c"), 2),
+        (streams[2], item(ModeSwitch(mode="agent")), None),
+        (streams[3], item("d"), 2),
+        (streams[3], item("e"), 3),
+        (streams[3], item("f"), None),
+        (Stream("new"), item("g"), None),
+    ]
+    waiting = [
+        recorder.insert_later([each], woken.set, stream=stream, expected=expected)
+        for stream, each, expected in asked
+    ]
+    while not all(each.done for each in waiting):
+        assert woken.wait(20)
+        woken.clear()
+
+    found: list[int | type[Exception]] = []
+    for each in waiting:
+        try:
+            found.append(each.result()[-1].position)
+        except CallerError as error:
+            found.append(type(error))
+    assert found == [DuplicateIdError, 4, VersionConflictError, InvalidEventError, 3, 4, 5, 2]
+    assert [positions(recorder, stream.name)[-1] for stream in streams] == [3, 4, 2, 5]

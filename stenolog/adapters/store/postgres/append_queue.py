@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import TypeAlias
 
-from stenolog.adapters.store.contract.appends import Append, Appended
+from stenolog.adapters.store.contract.appends import Append, Appended, last_head, make_records
 from stenolog.adapters.store.contract.write_queue import MOST, PendingWrite, WriteQueue
 from stenolog.domain.entry import Record
 from stenolog.domain.errors import StenologError
@@ -14,6 +15,7 @@ from stenolog.domain.errors import StenologError
 from . import appends
 from .appends import Crowds
 from .connection.datastore import LogConnection, PostgresLogDatastore
+from .connection.errors import RAISED, is_lost
 
 PendingAppend: TypeAlias = PendingWrite[Append, list[Record]]
 
@@ -29,17 +31,67 @@ class AppendQueue(WriteQueue[Append]):
 
     def _write_together(self, first: PendingAppend) -> None:
         taken = [first, *islice(self._queued(), MOST - 1)]
-        if len(taken) == 1 or not self._is_written(taken):
+        left, again = self._write_known(taken) if len(taken) > 1 else (taken, False)
+        if len(left) == 1 or (left and not self._is_written(left, again)):
             # Each by itself, in order: one that is refused keeps no other from being written.
-            for waiting in taken:
+            for waiting in left:
                 try:
-                    waiting.written = appends.append(self._datastore, self._crowds, waiting.asked)
+                    waiting.written = appends.append(
+                        self._datastore, self._crowds, waiting.asked, again=again
+                    )
                 except BaseException as error:
                     waiting.error = error
         self._finish(taken)
         self._ring()
 
-    def _is_written(self, taken: list[PendingAppend]) -> bool:
+    def _write_known(self, taken: Sequence[PendingAppend]) -> tuple[list[PendingAppend], bool]:
+        """Make the appends after known heads by one statement.
+
+        Return those that are left, and whether they may be written all the same.
+        """
+        of_stream: dict[str, list[PendingAppend]] = {}
+        for waiting in taken:
+            of_stream.setdefault(waiting.asked.stream.name, []).append(waiting)
+        chains = {}
+        for group in of_stream.values():
+            # Refused here, it is told why by itself.
+            with suppress(StenologError):
+                if chain := self._chain([waiting.asked for waiting in group]):
+                    chains[chain[0]] = chain[1], group
+        if not chains:
+            return [*taken], False
+        written = {key: [record for part in parts for record in part] for key, (parts, _) in chains.items()}
+        try:
+            moved = self._datastore.once(lambda connection: appends.write_together(connection, written))
+        except (StenologError, *RAISED) as error:
+            return [*taken], is_lost(error)
+        left = {*map(id, taken)}
+        for key, (parts, group) in chains.items():
+            if key not in moved:
+                self._crowds.note(key)
+                continue
+            for waiting, records in zip(group, parts, strict=True):
+                waiting.written = records
+                waiting.asked.stream.head = last_head(parts[-1])
+                left.discard(id(waiting))
+        return [waiting for waiting in taken if id(waiting) in left], False
+
+    def _chain(self, group: Sequence[Append]) -> tuple[int, list[list[Record]]] | None:
+        """Return a stream's key and the records of each append to it; None if the log must be read first."""
+        heads = [asked.stream.head for asked in group if asked.stream.head is not None]
+        keys = {asked.stream.key for asked in group}
+        key = keys.pop()
+        if key is None or keys or not heads:
+            return None
+        head, parts = max(heads), []
+        for asked in group:
+            if not appends.may_follow(asked, key, head, self._crowds):
+                return None
+            parts.append(make_records(head, asked.items))
+            head = last_head(parts[-1])
+        return key, parts
+
+    def _is_written(self, taken: Sequence[PendingAppend], again: bool) -> bool:
         """Make the appends in one transaction; return False if one of them was refused, and none made."""
 
         def write(connection: LogConnection, again: bool) -> list[Appended]:
@@ -47,7 +99,7 @@ class AppendQueue(WriteQueue[Append]):
             return [appends.append_checked(connection, waiting.asked, again=again) for waiting in taken]
 
         try:
-            made = self._datastore.repeat(write)
+            made = self._datastore.repeat(write, again=again)
         except StenologError:
             return False
         for waiting, done in zip(taken, made, strict=True):

@@ -1,8 +1,9 @@
 """Appends in PostgreSQL: strict or commuting, all or nothing, idempotent by id.
 
 After the head known to this process, an append is one statement: it takes the conversation's turn, moves its
-row to the new head, settles the claim, and inserts the rows. If it moves nothing, another process was first;
-then it is repeated after reading the log, with the turn taken first.
+row to the new head, settles the claim, and inserts the rows. Appends of tasks that wait at the same time
+share a statement. If it moves nothing, another process was first; then it is repeated after reading the log,
+with the turn taken first.
 
 An append whose connection was lost may have been committed. It is repeated after reading, too, and finds its
 entries by id.
@@ -11,7 +12,7 @@ entries by id.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from psycopg import errors as pg
@@ -29,7 +30,7 @@ from stenolog.domain.errors import (
     VersionConflictError,
 )
 
-from .connection.datastore import HISTORY, LogConnection, PostgresLogDatastore, take_turns
+from .connection.datastore import HISTORY, TURNS, LogConnection, PostgresLogDatastore, locks_of, take_turns
 from .connection.errors import RAISED, is_lost, to_store_error
 from .connection.schema import MARK_BITS, MOST_MARKS
 from .statements import blob_rows, claim_rows, conversation_rows, erasure_rows, event_rows
@@ -53,19 +54,30 @@ INTO = """INSERT INTO {s}.stored_events
 # Faster than arrays of one, for the server and for the driver.
 INSERT_ONE = f"""{INTO} SELECT {MARK} + 1, %(key)s, %(before)s + 1, %(id)s::text, %(time)s::bigint,
     %(topic)s::text, %(salt)s::bytea, %(digest)s, %(size)s::bigint, %(erased)s::bytea, %(state)s::bytea"""
-INSERT = f"""{INTO} SELECT {MARK} + n, %(key)s, %(before)s + n,
+INSERT = f"""{INTO} SELECT {MARK} + n, r.stream, r.position,
         r.id, r.at, r.topic, r.salt, r.digest, r.size, r.erased, r.state
-    FROM {{from}} unnest(%(ids)s::text[], %(ats)s::bigint[], %(topics)s::text[], %(salts)s::bytea[],
-        %(digests)s::bytea[], %(sizes)s::bigint[], %(erased)s::bytea[], %(states)s::bytea[])
-        WITH ORDINALITY AS r (id, at, topic, salt, digest, size, erased, state, n)"""
-APPEND = f"WITH {MOVED.format(source='', turn=WITH_TURN)} {INSERT.replace('{from}', 'moved,')}"
+    FROM {{from}} unnest(%(streams)s::bigint[], %(positions)s::bigint[], %(ids)s::text[], %(ats)s::bigint[],
+        %(topics)s::text[], %(salts)s::bytea[], %(digests)s::bytea[], %(sizes)s::bigint[],
+        %(erased)s::bytea[], %(states)s::bytea[])
+        WITH ORDINALITY AS r (stream, position, id, at, topic, salt, digest, size, erased, state, n)
+    {{where}}"""
 APPEND_ONE = f"WITH {MOVED.format(source='', turn=WITH_TURN)} {INSERT_ONE} FROM moved"
 SETTLING = f"WITH {TURN}, {CLAIM}, {MOVED.format(source='FROM claim', turn='')}, {SETTLED}"
-SETTLE = f"{SETTLING} {INSERT.replace('{from}', 'settled,')}"
+SETTLE = f"{SETTLING} {INSERT.replace('{from}', 'settled,').replace('{where}', '')}"
 SETTLE_ONE = f"{SETTLING} {INSERT_ONE} FROM settled"
 MOVE = """UPDATE {s}.conversations SET head = %(last)s, digest = %(digest)s,
     last_at = coalesce(%(at)s, last_at) WHERE stream = %(key)s"""
-ROWS = INSERT.replace("{from}", "")
+ROWS = INSERT.replace("{from}", "").replace("{where}", "")
+# Asked once, before the first row is changed.
+WITH_TURNS = "(SELECT count(*) FROM turns) > 0 AND"
+TOGETHER = f"""WITH turns AS MATERIALIZED ({TURNS}),
+    moved AS (UPDATE {{s}}.conversations AS c
+        SET head = m.last, digest = m.digest, last_at = coalesce(m.at, c.last_at)
+        FROM unnest(%(keys)s::bigint[], %(befores)s::bigint[], %(lasts)s::bigint[], %(ends)s::bytea[],
+            %(moments)s::bigint[]) AS m (key, before, last, digest, at)
+        WHERE {WITH_TURNS} c.stream = m.key AND c.head = m.before
+        RETURNING c.stream AS key)
+    {INSERT.replace("{from}", "moved,").replace("{where}", "WHERE r.stream = moved.key RETURNING stream")}"""
 CROWDED = 0.2
 """Seconds for which a conversation counts as crowded after another process was first."""
 
@@ -86,14 +98,17 @@ class Crowds:
         return self._until.get(key, 0.0) > time.monotonic()
 
 
-def append(store: PostgresLogDatastore, crowds: Crowds, asked: Append) -> list[Record]:
+def append(
+    store: PostgresLogDatastore, crowds: Crowds, asked: Append, *, again: bool = False
+) -> list[Record]:
     """Append the items durably; return their records.
 
-    Raises as `LogRecorder.append`; then nothing is written.
+    `again`: an earlier attempt may have committed them. Raises as `LogRecorder.append`; then nothing is
+    written.
     """
-    stream, is_lost_answer = asked.stream, False
+    stream, is_lost_answer = asked.stream, again
     key, head = stream.key, stream.head
-    if key is not None and head is not None and _may_be_fast(asked, head) and key not in crowds:
+    if key is not None and head is not None and not again and may_follow(asked, key, head, crowds):
         records = appends.make_records(head, asked.items)
         try:
             if store.once(lambda connection: _write_fast(connection, key, records, asked)):
@@ -121,9 +136,9 @@ def _write_fast(connection: LogConnection, key: int, records: Sequence[Record], 
         return is_written
 
 
-def _may_be_fast(asked: Append, head: Head) -> bool:
-    """Return whether an append after the known head needs no reading."""
-    if not asked.items:
+def may_follow(asked: Append, key: int, head: Head, crowds: Crowds) -> bool:
+    """Return whether an append after a known head needs no reading."""
+    if not asked.items or key in crowds:
         return False
     # A switch without `expected` is refused, but not one that repeats an earlier append.
     if asked.expected is None:
@@ -133,12 +148,26 @@ def _may_be_fast(asked: Append, head: Head) -> bool:
 
 def write_behind(connection: LogConnection, key: int, records: Sequence[Record], fence: int | None) -> bool:
     """Write records by one statement if the stream is before them and has the claim; return whether."""
+    if fence is None and len(records) > 1:
+        return bool(write_together(connection, {key: records}))
     values = {**_values(connection, key, records), "turn": key & 0x7FFFFFFF, "fence": fence}
-    if len(records) == 1:
-        statement = APPEND_ONE if fence is None else SETTLE_ONE
-    else:
-        statement = APPEND if fence is None else SETTLE
+    statement = APPEND_ONE if fence is None else SETTLE_ONE if len(records) == 1 else SETTLE
     return connection.run(statement, values).rowcount > 0
+
+
+def write_together(connection: LogConnection, written: Mapping[int, Sequence[Record]]) -> set[int]:
+    """Write records of several streams by one statement; return the streams that were before them."""
+    rows = [(key, record) for key, records in written.items() for record in records]
+    values = {
+        **_rows(connection, rows),
+        "turns": locks_of(written),
+        "keys": [*written],
+        "befores": [records[0].position - 1 for records in written.values()],
+        "lasts": [records[-1].position for records in written.values()],
+        "ends": [records[-1].digest for records in written.values()],
+        "moments": [*map(_moment, written.values())],
+    }
+    return {stream for (stream,) in connection.run(TOGETHER, values).fetchall()}
 
 
 def write_rows(connection: LogConnection, key: int, records: Sequence[Record]) -> None:
@@ -150,23 +179,28 @@ def write_rows(connection: LogConnection, key: int, records: Sequence[Record]) -
 
 
 def _values(connection: LogConnection, key: int, records: Sequence[Record]) -> dict[str, Any]:
-    if connection.placed + len(records) > MOST_MARKS:
-        raise InvalidEventError(f"expected at most {MOST_MARKS} entries in one transaction, found more")
-    times = [record.time for record in records if not is_receipt(record.payload)]
     values = {
         "key": key,
         "before": records[0].position - 1,
         "last": records[-1].position,
         "digest": records[-1].digest,
-        "at": times[-1] if times else None,
-        "place": connection.placed,
+        "at": _moment(records),
     }
-    if len(records) == 1:
-        (one,) = records
-        given = one._asdict()
-        return {**given, **values, "state": one.payload, "size": None if one.erased is None else one.size}
+    if len(records) > 1:
+        return {**values, **_rows(connection, [(key, record) for record in records])}
+    (one,) = records
+    size = None if one.erased is None else one.size
+    placed = _placed(connection, 1)
+    return {**one._asdict(), **values, "place": placed, "state": one.payload, "size": size}
+
+
+def _rows(connection: LogConnection, rows: Sequence[tuple[int, Record]]) -> dict[str, Any]:
+    """Return the columns of records, each with its stream."""
+    records = [record for _, record in rows]
     return {
-        **values,
+        "place": _placed(connection, len(rows)),
+        "streams": [key for key, _ in rows],
+        "positions": [record.position for record in records],
         "ids": [record.id for record in records],
         "ats": [record.time for record in records],
         "topics": [record.topic for record in records],
@@ -176,6 +210,19 @@ def _values(connection: LogConnection, key: int, records: Sequence[Record]) -> d
         "erased": [record.erased for record in records],
         "states": [record.payload for record in records],
     }
+
+
+def _moment(records: Sequence[Record]) -> int | None:
+    """Return the time of a conversation's last entry, receipts of erasure left out."""
+    times = [record.time for record in records if not is_receipt(record.payload)]
+    return times[-1] if times else None
+
+
+def _placed(connection: LogConnection, count: int) -> int:
+    """Return the number of entries written before. Raises `InvalidEventError` if these are too many."""
+    if connection.placed + count > MOST_MARKS:
+        raise InvalidEventError(f"expected at most {MOST_MARKS} entries in one transaction, found more")
+    return connection.placed
 
 
 def append_checked(connection: LogConnection, asked: Append, *, again: bool = False) -> Appended:

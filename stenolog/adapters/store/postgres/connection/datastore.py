@@ -23,7 +23,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from inspect import signature
@@ -46,7 +46,8 @@ HISTORY = 0
 """The turn of a writer that begins, forks, renames, archives, deletes or erases: it writes to `history`."""
 # In one statement, and in order, so that no two transactions wait for each other.
 TURNS = """SELECT pg_advisory_xact_lock({class}, turn) FROM (
-    SELECT DISTINCT key::int AS turn FROM unnest(%s::bigint[]) AS key ORDER BY turn OFFSET 0) AS turns"""
+    SELECT DISTINCT key::int AS turn FROM unnest(%(turns)s::bigint[]) AS key
+    ORDER BY turn OFFSET 0) AS turns"""
 HAS_TIMEOUT = "timeout" in signature(psycopg.Connection.wait).parameters
 """True if this release of the driver can wait for a limited time."""
 LATER = 2.0
@@ -261,7 +262,12 @@ class PostgresLogDatastore(PostgresDatastore):
 
 def take_turns(connection: LogConnection, keys: Collection[int]) -> None:
     """Wait for turns of conversations, by key, and of the history."""
-    connection.run(TURNS, ([key & 0x7FFFFFFF for key in keys],))
+    connection.run(TURNS, {"turns": locks_of(keys)})
+
+
+def locks_of(keys: Iterable[int]) -> list[int]:
+    """Return the numbers of these turns' locks."""
+    return [key & 0x7FFFFFFF for key in keys]
 
 
 C = TypeVar("C", bound="psycopg.Connection[Any]")
