@@ -31,6 +31,7 @@ class Values(griffe.Extension):
                     with suppress(ImportError, MissingExtraError):  # of an extra that is not installed
                         _construct(cls, getattr(import_module(module.path), cls.name))
                 if not cls.is_alias and cls.name.startswith("Async"):
+                    _await(cls, pkg)
                     for method in _mute(cls):
                         awaited = f"{cls.name.removeprefix('Async')}.{method.name}"
                         method.docstring = griffe.Docstring(f"As `{awaited}`, awaited.", parent=method)
@@ -41,6 +42,17 @@ def _modules(module: griffe.Module) -> Iterator[griffe.Module]:
     for child in module.modules.values():
         if not child.is_alias:
             yield from _modules(child)
+
+
+def _await(cls: griffe.Class, pkg: griffe.Module) -> None:
+    """Show what `awaited` makes as the method of `Conversation` that it is made of."""
+    original = pkg["adapters.conversation.log.Conversation"]
+    for name, found in [*cls.attributes.items()]:
+        if str(found.value).startswith("awaited("):
+            method = original.all_members[name]
+            made = griffe.Function(name, parameters=method.parameters, returns=method.returns, parent=cls)
+            made.labels.add("async")
+            cls.set_member(name, made)
 
 
 def _mute(cls: griffe.Class) -> list[griffe.Function]:

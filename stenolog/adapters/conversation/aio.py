@@ -13,39 +13,34 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
+from functools import wraps
 from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from stenolog.adapters.store.contract.recorder import LogRecorder
 from stenolog.adapters.store.contract.values import PendingEntry, PendingInsert, Stream
 from stenolog.adapters.store.reading.reader import Tail
-from stenolog.domain.base.value_help import named_arguments
 from stenolog.domain.entry import Entry, NewEntry, Record, check_name
 from stenolog.domain.errors import StoreError
 from stenolog.domain.events import Event
-from stenolog.domain.lanes.state import State
-from stenolog.domain.lanes.step import Transition
-from stenolog.domain.settings import Settings
-from stenolog.projections.fold import Fold
-from stenolog.projections.views.timeline import TimelineItem
 
 from . import log as logs
-from .log import OTHERS, Conversation, Log, Pending, new_entries
+from .log import Conversation, Log, Pending, new_entries
 
 if TYPE_CHECKING:
-    from stenolog.adapters.tool_specs.given import ToolSpecLike
-    from stenolog.domain.policy import PolicyLike
-    from stenolog.projections.analysis.explain import Explanation
-    from stenolog.projections.analysis.provider_bill import Bill
-    from stenolog.projections.formats.base import Format
-    from stenolog.projections.requests import Request
-
-    from .erasing import Erased
     from .search.lookup import Hit
 
 P = ParamSpec("P")
@@ -161,6 +156,18 @@ class AsyncLog:
                 yield entry
 
 
+def awaited(
+    method: Callable[Concatenate[Conversation, P], T],
+) -> Callable[Concatenate[AsyncConversation, P], Coroutine[Any, Any, T]]:
+    """Return a method of `Conversation` as a coroutine that runs it in a thread of the log."""
+
+    @wraps(method)
+    async def run(self: AsyncConversation, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.log.run(lambda: method(self._sync(), *args, **kwargs))
+
+    return run
+
+
 @documented_by(Conversation)
 class AsyncConversation:
     """`Conversation`, awaited, with the same results and errors."""
@@ -210,12 +217,6 @@ class AsyncConversation:
         """Yield the entries with `after` < position <= `at`; see `Conversation.entries`."""
         return self.log._each(lambda: self._sync().entries(after, at, strict=strict))
 
-    async def entry(self, position: int) -> Entry:
-        return await self._run(lambda conversation: conversation.entry(position))
-
-    async def entry_by_id(self, id: str) -> Entry | None:
-        return await self._run(lambda conversation: conversation.entry_by_id(id))
-
     def records(self, after: int = 0, at: int | None = None) -> AsyncIterator[Record]:
         """Yield the entries as stored records."""
         return self.log._each(lambda: self._sync().records(after, at))
@@ -238,100 +239,31 @@ class AsyncConversation:
                 except TimeoutError:
                     return
 
-    async def state(self, at: int | None = None) -> State:
-        return await self._run(lambda conversation: conversation.state(at))
-
-    async def settings(self, at: int | None = None) -> Settings:
-        return await self._run(lambda conversation: conversation.settings(at))
-
-    async def fold(self, fold: Fold[S], at: int | None = None) -> S:
-        return await self._run(lambda conversation: conversation.fold(fold, at))
-
-    async def timeline(self, at: int | None = None) -> list[TimelineItem]:
-        return await self._run(lambda conversation: conversation.timeline(at))
-
-    async def transitions(self, at: int | None = None) -> list[Transition]:
-        return await self._run(lambda conversation: conversation.transitions(at))
-
-    async def request(
-        self,
-        agent: str,
-        at: int | None = None,
-        api: str | Format | None = None,
-        *,
-        task: str = "",
-        policy: PolicyLike = None,
-    ) -> Request:
-        return await self._run(
-            lambda conversation: conversation.request(agent, at, api, task=task, policy=policy)
-        )
-
-    @named_arguments(OTHERS)
-    async def join(
-        self,
-        agent: str,
-        *,
-        model: str | None = None,
-        persona: str | None = None,
-        tools: Iterable[ToolSpecLike] | None = None,
-        parameters: Mapping[str, Any] | None = None,
-        policy: PolicyLike = None,
-    ) -> Entry | None:
-        return await self._run(
-            lambda conversation: conversation.join(
-                agent,
-                model=model,
-                persona=persona,
-                tools=tools,
-                parameters=parameters,
-                policy=policy,
-            )
-        )
-
-    async def bill(self, agent: str, at: int | None = None, *, task: str = "") -> Bill:
-        return await self._run(lambda conversation: conversation.bill(agent, at, task=task))
-
-    async def explain(self, position: int, *, api: str = "", policy: PolicyLike = None) -> Explanation:
-        return await self._run(lambda conversation: conversation.explain(position, api=api, policy=policy))
-
-    async def export(
-        self,
-        form: str = "jsonl",
-        *,
-        agent: str = "",
-        at: int | None = None,
-        api: str | None = None,
-        policy: PolicyLike = None,
-    ) -> str:
-        given: dict[str, Any] = {"agent": agent, "at": at, "api": api, "policy": policy}
-        return await self._run(lambda conversation: conversation.export(form, **given))
-
-    async def search(self, query: str, **wanted: Any) -> list[Hit]:
-        return await self._run(lambda conversation: conversation.search(query, **wanted))
-
-    async def submit(self, command: Event, *, id: str | None = None) -> list[Entry]:
-        return await self._run(lambda conversation: conversation.submit(command, id=id))
-
     async def fork(
         self, after: int | None = None, name: str | None = None, pending: Pending = "close"
     ) -> AsyncConversation:
         made = await self._run(lambda conversation: conversation.fork(after, name, pending))
         return AsyncConversation(self.log, made.name, made)
 
-    async def rename(self, name: str) -> None:
-        await self._run(lambda conversation: conversation.rename(name))
-
-    async def archive(self) -> None:
-        await self._run(lambda conversation: conversation.archive())
-
-    async def unarchive(self) -> None:
-        await self._run(lambda conversation: conversation.unarchive())
-
-    async def erase(self, *positions: int, reason: str = "", by: str | None = None) -> Erased:
-        return await self._run(lambda conversation: conversation.erase(*positions, reason=reason, by=by))
-
-    async def delete(self) -> None:
-        await self._run(lambda conversation: conversation.delete())
+    entry = awaited(Conversation.entry)
+    entry_by_id = awaited(Conversation.entry_by_id)
+    state = awaited(Conversation.state)
+    settings = awaited(Conversation.settings)
+    fold = awaited(Conversation.fold)
+    timeline = awaited(Conversation.timeline)
+    transitions = awaited(Conversation.transitions)
+    request = awaited(Conversation.request)
+    join = awaited(Conversation.join)
+    bill = awaited(Conversation.bill)
+    explain = awaited(Conversation.explain)
+    export = awaited(Conversation.export)
+    search = awaited(Conversation.search)
+    submit = awaited(Conversation.submit)
+    rename = awaited(Conversation.rename)
+    archive = awaited(Conversation.archive)
+    unarchive = awaited(Conversation.unarchive)
+    erase = awaited(Conversation.erase)
+    delete = awaited(Conversation.delete)
 
     async def sync(self) -> Conversation:
         """Return the underlying conversation, for code in its own threads."""

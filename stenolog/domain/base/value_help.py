@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import wraps
-from inspect import Parameter, Signature, iscoroutinefunction
+from inspect import Parameter, Signature
 from inspect import signature as signature_of
 from types import UnionType
 from typing import (
@@ -15,7 +15,6 @@ from typing import (
     ParamSpec,
     TypeVar,
     Union,
-    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -79,23 +78,14 @@ def named_arguments(hint: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def wrap(function: Callable[P, R]) -> Callable[P, R]:
         names = [name for name in signature_of(function).parameters if name != "self"]
 
-        def check(given: Iterable[str]) -> None:
-            if strangers := [name for name in given if name not in names]:
-                what = no_such_field(strangers, names).replace("field", "argument", 1)
-                raise CallerError(f"{function.__name__}: {what}; {hint}")
-
         @wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            check(kwargs)
+            if strangers := [name for name in kwargs if name not in names]:
+                what = no_such_field(strangers, names).replace("field", "argument", 1)
+                raise CallerError(f"{function.__name__}: {what}; {hint}")
             return function(*args, **kwargs)
 
-        @wraps(function)
-        async def checked_async(*args: P.args, **kwargs: P.kwargs) -> Any:
-            check(kwargs)
-            return await cast(Awaitable[Any], function(*args, **kwargs))
-
-        # So that `help` and frameworks see a coroutine function where there is one.
-        return cast(Callable[P, R], checked_async) if iscoroutinefunction(function) else checked
+        return checked
 
     return wrap
 
