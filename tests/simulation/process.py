@@ -161,17 +161,35 @@ class Process:
             return log
         store: Any = log.datastore
         store.commit_notifier = self.notifier
-        store.writing, store.reading = self._writing(store.writing), self._reading(store.reading)
+        store.writing, store.written = self._writing(store.writing), self._written(store.written)
+        store.reading = self._reading(store.reading)
         return log
 
     def _clock(self) -> datetime:
         return START + timedelta(seconds=round(self.host.loop.now, 6))
 
+    def _written(self, real: Callable[..., Any]) -> Any:
+        def written(work: Callable[[Any], Any]) -> Any:
+            def killed_before_commit(connection: Any) -> Any:
+                result = work(connection)
+                if self.dies("commit"):
+                    self.kill()
+                    raise Killed
+                return result
+
+            self.fault("write", busy=True)
+            result = real(killed_before_commit)
+            self.host.committed(self)
+            self.fault("written")
+            return result
+
+        return written
+
     def _writing(self, real: Callable[..., AbstractContextManager[Any]]) -> Any:
         @contextmanager
-        def writing(*, lazily: bool = False) -> Iterator[Any]:
+        def writing() -> Iterator[Any]:
             self.fault("write", busy=True)
-            with real(lazily=lazily) as connection:
+            with real() as connection:
                 yield connection
                 if self.dies("commit"):
                     self.kill()

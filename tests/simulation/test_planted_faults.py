@@ -48,14 +48,14 @@ def lost_fence_in_postgres(patch: pytest.MonkeyPatch) -> None:
 
 def skipped_commit(patch: pytest.MonkeyPatch) -> None:
     """Report some transactions as committed that are not."""
-    commit, number = Transaction._commit, count(1)
+    commit, number = Transaction.commit, count(1)
 
     def skip(self: Any) -> None:
         if next(number) % 50 == 0 and self._store.writer.in_transaction:
             self._store.writer.execute("ROLLBACK")
         commit(self)
 
-    patch.setattr(Transaction, "_commit", skip)
+    patch.setattr(Transaction, "commit", skip)
 
 
 def stale_snapshot(patch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def at_once(log: Log, *calls: Callable[[], Any]) -> list[Any]:
 
     group.submit = watched  # type: ignore[method-assign]
     with ThreadPoolExecutor(len(calls)) as pool:
-        with log.datastore.writing(lazily=True):  # it keeps the turn
+        with log.datastore.thread_lock:
             futures = []
             for call in calls:
                 futures.append(pool.submit(outcome, call))

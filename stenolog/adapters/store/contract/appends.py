@@ -196,8 +196,7 @@ def make_records(head: Head, items: Sequence[PendingEntry]) -> list[entry.Record
     position, digest = head
     records = []
     for item in items:
-        check_storable("entry id", item.id)
-        check_storable("topic", item.topic)
+        check_storable("entry id and topic", f"{item.id} {item.topic}")
         position += 1
         record = entry.make_record(digest, position, item.id, item.time, item.topic, item.salt, item.state)
         digest = record.digest

@@ -125,13 +125,11 @@ def insert_stored(connection: sqlite3.Connection, key: int, records: Sequence[Re
 
 def rows(key: int, records: Iterable[Record]) -> list[Row]:
     """Return the records as `insert_rows` takes them."""
-    return [
-        (
-            *(key, r.position, r.id, r.time, r.topic, r.salt, r.digest),
-            *(compressed(r.payload) if r.erased is None else (r.payload, None)),
-        )
-        for r in records
-    ]
+    made = []
+    for position, id, time, topic, salt, payload, digest, _, erased in records:
+        stored = compressed(payload) if erased is None else (payload, None)
+        made.append((key, position, id, time, topic, salt, digest, *stored))
+    return made
 
 
 def insert_rows(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:

@@ -25,7 +25,7 @@ from stenolog.domain.errors import StoreError, StoreTimeoutError
 
 from . import durable_head, gate
 from .group_commit import GroupCommit
-from .transaction import OpenedFile, WalPreallocator, writing
+from .transaction import OpenedFile, WalPreallocator, writing, written
 
 # Holds some 30,000 entries.
 CACHE_KB = 16_000
@@ -57,9 +57,9 @@ PRAGMAS = (
 class SqliteLogDatastore(SQLiteDatastore):
     """The database of one log.
 
-    `writing()` and `reading()` are transactions; they raise only our errors, and wait at most `deadline`
-    seconds. A database in memory has one shared connection. `commit_hooks` are called at the end of each
-    writing transaction, as part of it.
+    `writing()`, `written(work)` and `reading()` are transactions; they raise only our errors, and wait at
+    most `deadline` seconds. A database in memory has one shared connection. `commit_hooks` are called at the
+    end of each writing transaction, as part of it.
     """
 
     def __init__(self, path: str, *, synchronous: str = "full", deadline: float = DEADLINE) -> None:
@@ -97,7 +97,7 @@ class SqliteLogDatastore(SQLiteDatastore):
         self._closed = False
         gate.note_open(self)
 
-    writing = writing
+    writing, written = writing, written
 
     @property
     def is_writing(self) -> bool:
@@ -305,17 +305,7 @@ class SqliteLogDatastore(SQLiteDatastore):
         """Move the write-ahead log into the file; return False if others are reading it."""
         if self.in_memory:
             return True
-        with self.writing(lazily=True) as connection:
-            # Commit hooks begin one, and SQLite makes no checkpoint within a transaction.
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            connection.execute(f"PRAGMA busy_timeout = {CHECKPOINT_MS}")
-            try:
-                # TRUNCATE, since frames that are in the file already still hold the words of deleted entries.
-                (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            finally:
-                connection.execute(f"PRAGMA busy_timeout = {int(self.deadline * 1000)}")
-        return not busy
+        return self.written(lambda connection: _checkpoint(connection, self.deadline))
 
     def _versions(self) -> Generator[int, None, None]:
         """Yield a value that changes with other connections' commits, and after failures."""
@@ -333,3 +323,16 @@ class SqliteLogDatastore(SQLiteDatastore):
                     yield -failures
         finally:
             self._put_back(connection)
+
+
+def _checkpoint(connection: sqlite3.Connection, deadline: float) -> bool:
+    # Commit hooks begin one, and SQLite makes no checkpoint within a transaction.
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+    connection.execute(f"PRAGMA busy_timeout = {CHECKPOINT_MS}")
+    try:
+        # TRUNCATE, since frames that are in the file already still hold the words of deleted entries.
+        (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {int(deadline * 1000)}")
+    return not busy

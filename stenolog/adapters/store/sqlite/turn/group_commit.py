@@ -22,14 +22,14 @@ An error that ends the transaction, such as a full disk, is raised in every call
 of it is written. After `StoreTimeoutError` the queued jobs fail too. Interrupting a sleeping caller does not
 stop its job: append again with the same entry id to learn whether it was done.
 
-`store.writing` takes the turn among threads and the lock among processes (see `transaction`).
+`store.written` takes the turn among threads and the lock among processes (see `transaction`).
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from functools import partial
 from itertools import islice
 from threading import Lock, current_thread
 from types import TracebackType
@@ -57,8 +57,8 @@ class WritableStore(Protocol):
     def check(self) -> None:
         """Raise `StoreError` if the datastore is unusable."""
 
-    def writing(self, *, lazily: bool = False) -> AbstractContextManager[sqlite3.Connection]:
-        """Return a transaction that commits when the block ends."""
+    def written(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what the work returns, committed."""
 
 
 class GroupCommit(WriteQueue[Job[Any]]):
@@ -75,12 +75,8 @@ class GroupCommit(WriteQueue[Job[Any]]):
         is_busy = self._datastore.thread_lock.locked() or not self._queue.empty()
         if is_busy and current_thread() is not self._thread:
             return self._wait(job)
-        # A single statement is a transaction by itself, so SQLite's BEGIN is left to the jobs that need
-        # it.
-        with self._datastore.writing(lazily=True) as connection:
-            part = SingleWrite(connection)
-            result = job(part)
-        # Behind the block: a head that was never committed would leave a gap in the positions.
+        part, result = self._datastore.written(partial(_alone, job))
+        # After the commit: a head that was never committed would leave a gap in the positions.
         part.remember()
         return result
 
@@ -105,11 +101,7 @@ class GroupCommit(WriteQueue[Job[Any]]):
     def _write_together(self, first: PendingJob[Any]) -> None:
         taken = [first]
         try:
-            with self._datastore.writing(lazily=True) as connection:
-                part = WriteBatch(connection, self._store.path)
-                for waiting in self._gathering(taken):
-                    part.run(waiting)
-                part.finish()
+            part = self._datastore.written(partial(self._batch, taken))
         except BaseException as error:
             # The queued jobs fail with it: they would wait for the same lock once more.
             if isinstance(error, StoreTimeoutError):
@@ -119,6 +111,13 @@ class GroupCommit(WriteQueue[Job[Any]]):
         else:
             part.remember()
         self._finish(taken)
+
+    def _batch(self, taken: list[PendingJob[Any]], connection: sqlite3.Connection) -> WriteBatch:
+        part = WriteBatch(connection, self._store.path)
+        for waiting in self._gathering(taken):
+            part.run(waiting)
+        part.finish()
+        return part
 
     def _gathering(self, taken: list[PendingJob[Any]]) -> Iterator[PendingJob[Any]]:
         """Yield the dequeued jobs, then more from the queue, up to `MOST`.
@@ -191,7 +190,7 @@ class SingleWrite(Savepoint):
     def insert(self, key: int, records: Sequence[Record]) -> None:
         # These fit into one statement, which SQLite commits or undoes as a whole.
         if len(records) <= event_rows.AT_ONCE:
-            event_rows.insert(self._connection, key, records)
+            event_rows.insert_rows(self._connection, event_rows.rows(key, records))
         else:
             super().insert(key, records)
 
@@ -205,6 +204,11 @@ class SingleWrite(Savepoint):
         if error is not None and self.goes_on:
             self.heads.clear()
             self._connection.execute("ROLLBACK")
+
+
+def _alone(job: Job[T], connection: sqlite3.Connection) -> tuple[SingleWrite, T]:
+    part = SingleWrite(connection)
+    return part, job(part)
 
 
 class WriteBatch(Savepoint):

@@ -7,9 +7,8 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from types import TracebackType
-from typing import Protocol
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
 
 from stenolog.adapters.store.contract.notifier import CommitNotifier
 from stenolog.adapters.store.sqlite.errors import RAISED, to_store_error
@@ -19,6 +18,7 @@ from stenolog.domain.errors import StoreError, StoreTimeoutError
 
 from . import durable_head
 
+T = TypeVar("T")
 # With "normal" a commit is too fast for one more `stat` each time.
 LOOK_SECONDS = 0.02
 # A few appends' worth, so that no writer waits long for the room of later ones.
@@ -130,30 +130,52 @@ class TransactionStore(Protocol):
 
 
 @contextmanager
-def writing(store: TransactionStore, *, lazily: bool = False) -> Iterator[sqlite3.Connection]:
-    """Open a transaction that commits at the block's end, and rolls back if it raises.
-
-    `lazily`: a caller with more than one writing statement begins it.
-    """
-    transaction = Transaction(store, lazily=lazily)
+def writing(store: TransactionStore) -> Iterator[sqlite3.Connection]:
+    """Open a transaction that commits at the block's end, and rolls back if it raises."""
+    transaction = Transaction(store)
     try:
-        with transaction as connection:
-            yield connection
+        try:
+            yield transaction.begin()
+            transaction.commit()
+        finally:
+            transaction.end()
+    except RAISED as error:
+        raise to_store_error(error, store.path) from error
     finally:
-        # Ctrl-C may have come between the two `with`s.
+        # Ctrl-C may have come before the first line of the other.
         if transaction.is_held:
             transaction.end()
 
 
-class Transaction(AbstractContextManager[sqlite3.Connection]):
-    """The context manager of `writing`.
+def written(store: TransactionStore, work: Callable[[sqlite3.Connection], T]) -> T:
+    """Return what the work returns, committed; rolled back if it raises.
 
-    With `lazily`, callers begin SQLite's transaction if needed, which a single statement does not. Turn and
-    lock are always taken. Every user calls `end` once more at the end.
+    Work of one statement needs no more; other work begins SQLite's transaction itself.
+    """
+    # The steps of `writing` once more, without a generator: all appends come this way.
+    transaction = Transaction(store, lazily=True)
+    try:
+        try:
+            result = work(transaction.begin())
+            transaction.commit()
+        finally:
+            transaction.end()
+    except RAISED as error:
+        raise to_store_error(error, store.path) from error
+    finally:
+        if transaction.is_held:
+            transaction.end()
+    return result
+
+
+class Transaction:
+    """The steps of `writing`: `begin`, `commit`, and in any case `end`.
+
+    With `lazily`, only the turn among threads and the lock among processes are taken.
     """
 
-    # Ctrl-C may come before the first line of any function, `__exit__` too. So users call `end`
-    # themselves, and this tells whether the turn still has to be given back.
+    # Ctrl-C may come before the first line of any function. So there is a second call of `end`, if this says
+    # that the turn still has to be given back.
     is_held = False
     _before = 0
 
@@ -161,36 +183,8 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
         self._store = store
         self._lazily = lazily
 
-    def __enter__(self) -> sqlite3.Connection:
-        try:
-            return self._begin()
-        except BaseException as error:
-            self.end()
-            if isinstance(error, RAISED):
-                raise to_store_error(error, self._store.path) from error
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        store = self._store
-        try:
-            if error is None:
-                self._commit()
-            self.end()
-        except BaseException as failed:
-            self.end()
-            if isinstance(failed, RAISED):
-                raise to_store_error(failed, store.path) from failed
-            raise
-        finally:
-            # Also after an interruption, which may have come behind the commit: a false alarm is harmless.
-            if store.commit_notifier.listeners:
-                store.commit_notifier.notify()
-        if isinstance(error, RAISED):
-            raise to_store_error(error, store.path) from error
-
-    def _begin(self) -> sqlite3.Connection:
+    def begin(self) -> sqlite3.Connection:
+        """Take the turn and the lock, and return the connection of the writer."""
         store = self._store
         store.check()
         start = time.monotonic()
@@ -216,7 +210,7 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
             store.wal_preallocator.make()
         return store.writer
 
-    def _commit(self) -> None:
+    def commit(self) -> None:
         """Commit, then note the durable head; an interruption between leaves the older note."""
         # Noted after COMMIT: after a power cut, a note ahead of its log would refuse a sound log.
         store, writer = self._store, self._store.writer
@@ -234,7 +228,10 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
             inserted = writer.inserted
             # All changes were entries of one statement, whose last digest is known without a query.
             if inserted is not None and inserted[0] == changes:
-                head = store.last_head._replace(entry=inserted[1], entry_digest=inserted[2])
+                at = store.last_head
+                head = durable_head.DurableHead(
+                    at.file, at.record, at.record_digest, inserted[1], inserted[2], at.claim
+                )
             else:
                 head = durable_head.newest(writer, store.last_head.file)
         if head is not None:
@@ -262,3 +259,6 @@ class Transaction(AbstractContextManager[sqlite3.Connection]):
                 self.is_held = False
                 # Last, in reverse order: a thread that gets its turn must find the file's lock free.
                 store.thread_lock.release()
+                # Also after an interruption, which may have come after the commit: a false alarm is harmless.
+                if store.commit_notifier.listeners:
+                    store.commit_notifier.notify()
