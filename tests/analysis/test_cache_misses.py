@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,7 +15,7 @@ from stenolog import AgentCard, AssistantMessage, Entry, ModeSwitch, ToolResult,
 from stenolog.analysis import CacheCall, cache_calls
 from stenolog.domain.entry import NewEntry
 from stenolog.events import PositionRange, Usage
-from stenolog.projections.analysis.cache.stated import stated_calls
+from stenolog.projections.analysis.cache.stated import StatedMisses, stated_calls
 from tests.analysis.cache_break import REPLY, Break, bodies
 from tests.analysis.cache_breaks import breaks
 from tests.analysis.provider_cache import Provider
@@ -278,3 +280,22 @@ def test_a_lane_whose_provider_states_no_reading_has_no_misses() -> None:
         given.append(AssistantMessage(agent="claude", text="Yes.", model="gpt-5", usage=usage), seconds)
 
     assert stated_calls([*given.conversation.entries()]) == []
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_misses_that_are_counted_entry_by_entry_are_those_of_the_whole_log(seed: int) -> None:
+    chance, given = random.Random(seed), Given()
+    for second in range(30):
+        prompt = chance.choice((900, 2_000, 20_000, 40_000))
+        states = seed % 4 or second > 15
+        read = chance.choice((0, prompt // 2, prompt)) if states else 0
+        usage = Usage(input=prompt, output=9, cache_read=read)
+        answer = AssistantMessage(agent=chance.choice("ab"), model=chance.choice((CLAUDE, "x")), usage=usage)
+        given.append(answer, second)
+    log = [*given.conversation.entries()]
+    counted = StatedMisses()
+    for entry in log:
+        counted = StatedMisses(json.loads(json.dumps(counted.dump())))
+        counted.take(entry)
+
+    assert counted.tokens == {call.position: call.missed for call in stated_calls(log) if call.is_miss}

@@ -157,8 +157,8 @@ def _describe(thing: dict[str, Any]) -> str:
             return _call(name, thing.get("input"))
         case {"toolCallId": _}:
             title = str(thing.get("title") or thing.get("kind") or "tool")
-            gist = _gist(thing.get("rawInput"))
-            return title if not gist or gist in title else f"{title}: {gist}"
+            said = gist(thing.get("rawInput"))
+            return title if not said or said in title else f"{title}: {said}"
         case {"type": "command_execution", "command": str(command)}:
             return _call("command", {"command": command})
         case {"type": "file_change", "changes": list(changes)}:
@@ -175,17 +175,18 @@ def _describe(thing: dict[str, Any]) -> str:
 
 
 def _call(name: str, arguments: object) -> str:
-    gist = _gist(arguments)
-    return f"{name}: {gist}" if gist else name
+    said = gist(arguments)
+    return f"{name}: {said}" if said else name
 
 
-def _gist(arguments: object) -> str:
+def gist(arguments: object) -> str:
+    """Return the argument that says most of a call; empty if none does."""
     if not isinstance(arguments, dict):
         return str(arguments) if isinstance(arguments, str) else ""
     for name in GISTS:
         match arguments.get(name):
-            case str(gist) if gist:
-                return gist
+            case str(said) if said:
+                return said
             case [*words] if words and all(isinstance(word, str) for word in words):
                 return " ".join(map(str, words))
             case _:

@@ -70,8 +70,8 @@ def _take(now: Overview, entry: Entry) -> Overview:
             return now._replace(asks_person=asks)
         case _ if counts_elsewhere(event):
             return now
-        case UserMessage(author_kind="person", control=None, in_context=True):
-            words = now.words or _shortened(person_words(event.text))
+        case UserMessage() if _is_spoken(event):
+            words = now.words or shortened(person_words(event.text))
             turns = now.turns + (event.replaces is None)
             return now._replace(words=words, turns=turns, asks_person=False)
         case ModeSwitch():
@@ -80,12 +80,11 @@ def _take(now: Overview, entry: Entry) -> Overview:
             now = now._replace(asks_person=now.asks_person and not event.in_context)
             model = event.model or now.cards.get(agent, "")
             counted = now._replace(answers=_more(now.answers, agent), models=_more(now.models, model))
-            return _used(counted, model, event.usage, is_partial=event.usage is None or understates(event))
-        case LlmError(agent=agent):
-            model = event.model or now.cards.get(agent, "")
+            return _used(counted, event, is_partial=event.usage is None or understates(event))
+        case LlmError():
             is_none = event.category == "cancelled" or is_new_session(event)
             counted = now if is_none else now._replace(errors=now.errors + 1)
-            return _used(counted, model, event.usage, is_partial=False)
+            return _used(counted, event, is_partial=False)
         case _:
             return now
 
@@ -95,8 +94,7 @@ def _noted(now: Overview, event: ModeSwitch) -> Overview:
 
     The note is `{"codex": {"cwd": "/home/user/bakery", "branch": "main"}}`.
     """
-    named = {agent: card.model for agent, card in event.cards.items() if card is not None and card.model}
-    if named:
+    if named := models_on(event):
         now = now._replace(cards={**now.cards, **named})
     folder, branch = _working_place(event.meta)
     return now._replace(folder=now.folder or folder, branch=branch or now.branch) if folder or branch else now
@@ -112,19 +110,45 @@ def _working_place(meta: Mapping[str, Any]) -> tuple[str, str]:
     return folder, branch
 
 
-def _used(now: Overview, model: str, usage: Usage | None, *, is_partial: bool) -> Overview:
-    if usage is not None and usage.cost is not None:
-        now = now._replace(billed=added(now.billed, model, usage))
-    elif usage is not None:
-        now = now._replace(tokens=added(now.tokens, model, usage))
+def _used(now: Overview, event: AssistantMessage | LlmError, *, is_partial: bool) -> Overview:
+    if used := used_by(event, now.cards):
+        if used[1].cost is None:
+            now = now._replace(tokens=added(now.tokens, *used))
+        else:
+            now = now._replace(billed=added(now.billed, *used))
     return now._replace(partial=now.partial + 1) if is_partial else now
+
+
+def models_on(event: ModeSwitch) -> dict[str, str]:
+    """Return the models on the cards that an event brings, by agent."""
+    return {agent: card.model for agent, card in event.cards.items() if card is not None and card.model}
+
+
+def used_by(event: AssistantMessage | LlmError, models: Mapping[str, str]) -> tuple[str, Usage] | None:
+    """Return the model and the usage of a call that counts here; `models` are those on the cards."""
+    if event.usage is None or counts_elsewhere(event):
+        return None
+    return event.model or models.get(event.agent, ""), event.usage
+
+
+def is_turn(message: UserMessage) -> bool:
+    """Return whether a message of a person begins a turn: no edit of an earlier one, no command."""
+    ours = message.meta.get("stenolog")
+    is_note = isinstance(ours, dict) and isinstance(ours.get("asks_person"), bool)
+    is_own = not (is_note or counts_elsewhere(message))
+    return is_own and _is_spoken(message) and message.replaces is None
+
+
+def _is_spoken(message: UserMessage) -> bool:
+    return message.author_kind == "person" and message.control is None and message.in_context
 
 
 def _more(counts: dict[str, int], name: str) -> dict[str, int]:
     return {**counts, name: counts.get(name, 0) + 1} if name else counts
 
 
-def _shortened(words: str) -> str:
+def shortened(words: str) -> str:
+    """Return the first words of a text on one line."""
     return words if len(words) <= LONGEST else f"{words[: LONGEST - 1]}…"
 
 

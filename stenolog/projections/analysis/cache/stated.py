@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, UserMessage
@@ -93,11 +93,50 @@ def _keeps(call: StatedCall, before: int | None) -> int:
     return HOUR if call.usage.cache_write_hour * 2 >= call.usage.cache_write else MINUTES_5
 
 
+class StatedMisses:
+    """Tokens that answers read anew, by position: those of misses, as providers state them; for a list.
+
+    It takes the log entry by entry, and counts calls with a receipt like the others.
+    """
+
+    def __init__(self, stored: Sequence[Any] = ((), (), ())) -> None:
+        found, inputs, unsure = stored
+        self.tokens: dict[int, int] = dict(found)
+        self._inputs: dict[str, dict[str, int]] = dict(inputs)
+        # Misses of a lane whose provider has stated no reading yet; None: it has.
+        self._unsure: dict[str, list[tuple[int, int]] | None] = dict(unsure)
+
+    def take(self, entry: Entry) -> None:
+        """Take the next entry in."""
+        event = entry.event
+        if not isinstance(event, AssistantMessage) or event.usage is None or not event.usage.input:
+            return
+        lane, usage = LaneId(event.agent, event.task).address, event.usage
+        inputs = self._inputs.setdefault(lane, {})
+        unsure = self._unsure.setdefault(lane, [])
+        missed = _could_read(inputs.get(event.model, 0), usage, event.model) - usage.cache_read
+        inputs[event.model] = usage.input
+        new = [(entry.position, missed)] if missed >= LEAST else []
+        if unsure is not None and not (usage.cache_read or usage.cache_write):
+            unsure += new
+        else:
+            self.tokens |= dict((*(unsure or ()), *new))
+            self._unsure[lane] = None
+
+    def dump(self) -> tuple[Any, ...]:
+        """Return what a later one begins with, as JSON."""
+        return [*self.tokens.items()], [*self._inputs.items()], [*self._unsure.items()]
+
+
+def _could_read(before: int, usage: Usage, model: str) -> int:
+    """Return the tokens that a call could have read, after one of so many; 0 if too few are kept."""
+    could = min(before, usage.input)
+    return 0 if could < rules_of(model).minimum(model) else could
+
+
 def _read(lane: LaneId, before: StatedCall | None, call: StatedCall) -> CacheCall:
     prompt, read = call.usage.input, call.usage.cache_read
-    could = 0 if before is None else min(before.usage.input, prompt)
-    if could < rules_of(call.model).minimum(call.model):
-        could = 0
+    could = _could_read(before.usage.input if before else 0, call.usage, call.model)
     seconds = 0 if before is None else int((call.begun - before.begun).total_seconds())
     return CacheCall(
         call.position,

@@ -1,0 +1,99 @@
+"""Blocks of an entry: what a person reads of its parts, of a call and of a result; nothing of it is lost."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stenolog import Entry, ToolCall
+from stenolog.parts import ImagePart, ReasoningPart, TextPart
+from stenolog.projections.views.blocks import Block, CallBlock, blocks, called, line_diff, output
+from tests.strategies import logs
+
+PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n one\n-two\n+three\n*** End Patch"
+
+
+def call(name: str = "tool", **arguments: Any) -> ToolCall:
+    return ToolCall(id="c", name=name, arguments=json.dumps(arguments))
+
+
+@given(logs())
+def test_every_text_of_an_entry_is_in_a_block_and_every_call_has_one(log: list[Entry]) -> None:
+    for entry in log:
+        parts = getattr(entry.event, "parts", ())
+        found = [*blocks(parts)]
+        texts = [block.text for block in found if isinstance(block, Block)]
+        calls = [block for block in found if isinstance(block, CallBlock)]
+        for part in parts:
+            if isinstance(part, TextPart | ReasoningPart):
+                assert part.text in texts
+        own = [part for part in parts if isinstance(part, ToolCall)]
+        assert [each.call for each in calls if each.act is None] == own
+        assert [each.nth for each in calls if each.act is None] == [*range(len(own))]
+
+
+@given(st.text("ab\n", max_size=60), st.text("ab\n", max_size=60))
+def test_the_lines_of_a_difference_are_both_texts(old: str, new: str) -> None:
+    lines = line_diff(old, new)
+
+    assert "\n".join(line.text for line in lines if line.sign != "+") == old
+    assert "\n".join(line.text for line in lines if line.sign != "-") == new
+
+
+@pytest.mark.parametrize(
+    ("arguments", "gist", "kinds"),
+    [
+        ({"file_path": "a.py", "old_string": "x", "new_string": "y"}, "a.py", ["diff"]),
+        ({"path": "a.py", "edits": [{"oldText": "x", "newText": "y"}] * 2}, "a.py", ["diff", "diff"]),
+        ({"input": PATCH}, "", ["diff"]),
+        ({"command": "pytest -q", "description": "Run the tests"}, "pytest -q", []),
+        ({"cmd": ["ls", "-l"]}, "ls -l", []),
+        ({"command": "cat <<E\nx\nE"}, "cat <<E", ["command"]),
+        ({"path": "a.py", "content": "x = 1"}, "a.py", ["code"]),
+        ({"query": "parser"}, "parser", []),
+        ({"query": "parser", "limit": 3}, "parser", ["plain"]),
+        ({"query": "parser", "in": ["a.py"]}, "parser", ["data"]),
+        ({}, "", []),
+    ],
+)
+def test_a_call_is_shown_by_what_its_arguments_are(
+    arguments: dict[str, Any], gist: str, kinds: list[str]
+) -> None:
+    said, shown = called(call(**arguments))
+
+    assert (said, [block.kind for block in shown]) == (gist, kinds)
+
+
+def test_a_patch_keeps_its_lines_and_their_signs() -> None:
+    _, (block,) = called(ToolCall(id="c", name="apply_patch", form="custom", arguments=PATCH))
+
+    assert [line.sign for line in block.lines] == ["@", "@", "@", " ", "-", "+", "@"]
+    assert block.lines[3].text == "one"
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "kind"),
+    [
+        ("\x1b[31mred\x1b[0m", {"command": "ls"}, "terminal"),
+        ("diff --git a/x b/x\n-a\n+b", {"command": "git diff"}, "diff"),
+        ('{"a": [1]}', {"query": "x"}, "data"),
+        ('{"a": ', {"query": "x"}, "plain"),
+        ("import os", {"path": "a.py"}, "code"),
+        ("Done.", {"path": "a.py", "content": "x"}, "plain"),
+    ],
+)
+def test_a_result_is_shown_by_its_text_and_its_call(text: str, arguments: dict[str, Any], kind: str) -> None:
+    (block,) = output([TextPart(text)], call(**arguments))
+
+    assert block.kind == kind
+    assert "\x1b" not in block.text
+
+
+def test_a_picture_names_its_part_and_not_its_bytes() -> None:
+    (block,) = output([ImagePart(url="data:image/png;base64,AAAA")])
+
+    assert block == Block("picture", "", "image/png", part=0)
