@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 CODE = """() => [...document.querySelectorAll("*")].filter(each =>
-    each.matches("iframe, object, embed, foreignObject, base, meta[http-equiv], img, style")
+    each.matches("iframe, object, embed, foreignObject, base, meta[http-equiv], style")
+    || (each.matches("img") && !/^\\/[0-9a-f]{24}\\/picture\\//.test(each.getAttribute("src")))
     || (each.matches("script") && !(each.type === "module"
         && /^\\/[0-9a-f]{24}\\/static\\/[\\w.]+$/.test(each.getAttribute("src"))))
     || [...each.attributes].some(one => one.name.startsWith("on")

@@ -20,6 +20,7 @@ from tests.command_line import run
 TWINS = {
     "/index.json": ["ls"],
     "/index.json?q=parser": ["search", "parser", "-n", "100"],
+    "/read.json/demo?at=9": ["timeline", "demo", "--at", "9"],
     "/c.json/demo?at=5": ["log", "demo", "-n", "200", "--at", "5"],
     "/request.json/demo?agent=coder&at=9": ["request", "demo", "--agent", "coder", "--at", "9"],
     "/request.json/demo?agent=coder&why=1": ["request", "demo", "--agent", "coder", "--why"],

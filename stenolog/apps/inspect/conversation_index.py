@@ -17,11 +17,13 @@ from stenolog.adapters.conversation.queries.folds import PersistentFold
 from stenolog.domain.entry import EPOCH, Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.lanes.state import address
+from stenolog.projections.analysis.cache.stated import StatedMisses
 from stenolog.projections.analysis.provider_bill import states_input
 from stenolog.projections.fold import Fold
 from stenolog.projections.requests import lanes
 from stenolog.projections.views.calls import CallOutcome, missing, of_result
 from stenolog.projections.views.lines import USER, is_cut
+from stenolog.projections.views.outline import Outline, OutlineRow
 from stenolog.projections.views.timeline import changes, cut_of
 from stenolog.projections.views.tool_pairs import Call, CallKey, Pair, ToolCallIndex
 
@@ -41,10 +43,11 @@ KINDS = {
     "cuts": "cs",
 }
 """Kinds of entries that a list can be narrowed to, each with its letters in the index."""
-
-
+READ = b"uasoedc?"
+"""The letters of what is read by itself; a change of mode is, after the first message."""
 FIELDS = frozenset(
-    "position digest agents kinds whose spans results cuts cut waiting called_at billed".split()  # noqa: SIM905
+    "position digest agents kinds whose spans results cuts cut waiting called_at billed outline "  # noqa: SIM905
+    "missed".split()
 )
 """The fields of an index that is stored."""
 
@@ -66,7 +69,8 @@ class ConversationIndex:
     call, e failed model call, m change of mode, c cut, n settings of another program, ? anything else.
     `whose` has the number of its lane for each position (0: persons and the system), `spans` each lane's
     first and last position. `results` are by position, `cuts` the places at which a window began to move,
-    `billed` the answers that state their request's bill.
+    `billed` the answers that state their request's bill. `outline` has the turns, `missed` the tokens of
+    misses of the cache, by position.
     """
 
     def __init__(self) -> None:
@@ -80,6 +84,8 @@ class ConversationIndex:
         self.cuts: list[int] = []
         self.billed: set[int] = set()
         self.calls: dict[tuple[int, int], int] = {}
+        self.outline = Outline()
+        self._misses = StatedMisses()
         self._pairing = ToolCallIndex()
         self._called_at: dict[int, datetime] = {}
         self._cut: dict[str, str] = {}
@@ -102,9 +108,16 @@ class ConversationIndex:
         for to in addressed(event):
             self._number(to, at)
         self._note_cut(event, at)
+        self.outline.take(entry)
+        self._misses.take(entry)
         if states_input(event):
             self.billed.add(at)
         self.position, self.digest = at, entry.digest
+
+    @property
+    def missed(self) -> dict[int, int]:
+        """The tokens that answers read anew though the cache had them, by position."""
+        return self._misses.tokens
 
     def missing_calls(self, open: dict[CallKey, bool]) -> set[CallKey]:
         """Return the calls without a result that are not among the open ones."""
@@ -154,6 +167,46 @@ class ConversationIndex:
                 if (not only or kind in wanted) and (not of or whose == lane)
             ]
             self._filtered[only, of] = self.position, found
+        return found
+
+    @property
+    def turns(self) -> list[OutlineRow]:
+        """The rows of the outline that are turns."""
+        return [row for row in self.outline.rows if not row.lane]
+
+    @property
+    def started(self) -> dict[CallKey, list[OutlineRow]]:
+        """The work of sub-agents, by the call that started it."""
+        found: dict[CallKey, list[OutlineRow]] = {}
+        for row in self.outline.rows:
+            if row.lane:
+                found.setdefault(row.call, []).append(row)
+        return found
+
+    def readable(self, of: str) -> Sequence[int]:
+        """Return the positions of what a person reads: without results, settings, and others' work.
+
+        `of` is a sub-agent, whose brief and entries are returned; "" is the conversation without them.
+        """
+        upto, found = self._filtered.get(("readable", of), (0, []))
+        if upto < self.position:
+            started = [row for row in self.outline.rows if row.lane]
+            theirs = {self._numbers[row.lane] for row in started}
+            briefs = {row.position: row.lane for row in started}
+            begin = self.kinds.find(b"u") + 1
+            found = [
+                at
+                for at, (kind, whose) in enumerate(zip(self.kinds, self.whose, strict=True), 1)
+                if (kind in READ or (kind in b"m" and at > begin > 0))
+                and (
+                    briefs[at] == of
+                    if at in briefs
+                    else self._names[whose] == of
+                    if of
+                    else whose not in theirs
+                )
+            ]
+            self._filtered["readable", of] = self.position, found
         return found
 
     def _paired(self, entry: Entry, pair: Pair | None) -> PairedResult | None:
@@ -206,6 +259,8 @@ class ConversationIndex:
                 "cut": self._cut,
                 "billed": sorted(self.billed),
                 "waiting": [(*call.key, *call[1:]) for call in waiting],
+                "outline": self.outline.dump(),
+                "missed": self._misses.dump(),
                 "called_at": [(at, time.isoformat()) for at, time in self._called_at.items()],
             }
         )
@@ -228,13 +283,14 @@ class ConversationIndex:
         index.calls = {(result.call, result.nth): at for at, result in index.results.items()}
         waiting = [Call(CallKey(at, nth), *rest) for at, nth, *rest in found["waiting"]]
         index._pairing = ToolCallIndex(waiting)
+        index.outline, index._misses = Outline.load(found["outline"]), StatedMisses(found["missed"])
         index._called_at = {at: datetime.fromisoformat(time) for at, time in found["called_at"]}
         return index
 
 
 # It is never folded entry by entry, as it changes in place; only stored and found by this.
 STORED: PersistentFold[ConversationIndex] = PersistentFold(
-    Fold("inspector", ConversationIndex(), lambda index, entry: index, version=3),
+    Fold("inspector", ConversationIndex(), lambda index, entry: index, version=4),
     ConversationIndex.dump,
     ConversationIndex.load,
 )

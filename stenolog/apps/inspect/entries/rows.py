@@ -156,7 +156,7 @@ def rows(
     graph = LaneGraph(dict(index.spans), wanted[0], wanted[-1])
     open = query.open_calls
     found = []
-    for place, entry in enumerate(_entries(talk, wanted), max(0, first)):
+    for place, entry in enumerate(entries_at(talk, wanted), max(0, first)):
         where = index.lane_at(entry.position)
         alone = len(listed) != index.position
         gutter = graph.gutter(entry.position, where, addressed(entry.event), is_cut_off=alone)
@@ -178,12 +178,14 @@ def place_of(listed: Sequence[int], position: int) -> int:
 def row(entry: Entry) -> Row:
     """Return an entry as a row by itself."""
     kind, who, what, thought = entry_line(entry)
-    return Row(entry.position, 0, _time(entry), kind, who, one_line(f"{what} {thought}"))
+    return Row(entry.position, 0, time_of(entry), kind, who, one_line(f"{what} {thought}"))
 
 
 def _row(entry: Entry, place: int, index: ConversationIndex, open: dict[CallKey, bool]) -> Row:
     kind, who, what, thought = entry_line(entry)
-    begun = Row(entry.position, place, _time(entry), kind, who, _cut(what), _cut(thought) if thought else "")
+    begun = Row(
+        entry.position, place, time_of(entry), kind, who, _cut(what), _cut(thought) if thought else ""
+    )
     match entry.event:
         case ToolResult() as result:
             return _result(begun, entry, result, index)
@@ -215,7 +217,8 @@ def _answer(
     return begun._replace(pair=next(filter(None, results), 0), fault=fault, note=note)
 
 
-def _entries(talk: Conversation, wanted: Sequence[int]) -> Iterator[Entry]:
+def entries_at(talk: Conversation, wanted: Sequence[int]) -> Iterator[Entry]:
+    """Yield the entries at these positions, which rise."""
     begin = 0
     for place in range(1, len(wanted) + 1):
         if place == len(wanted) or wanted[place] != wanted[place - 1] + 1:
@@ -223,7 +226,8 @@ def _entries(talk: Conversation, wanted: Sequence[int]) -> Iterator[Entry]:
             begin = place
 
 
-def _time(entry: Entry) -> str:
+def time_of(entry: Entry) -> str:
+    """Return the time of an entry; empty in a log without times."""
     return "" if entry.time == EPOCH else f"{entry.time:%Y-%m-%d %H:%M:%S}"
 
 

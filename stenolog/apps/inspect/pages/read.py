@@ -1,0 +1,228 @@
+"""The page on which a conversation is read: turns, the words of both sides, an answer's request."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from stenolog.adapters.conversation.queries.overviews import title_of
+from stenolog.apps.inspect.conversation_index import nearest
+from stenolog.apps.inspect.entries.rows import place_of
+from stenolog.apps.inspect.page import File, Page, TextPage
+from stenolog.apps.inspect.query import Query
+from stenolog.apps.inspect.reading import markup
+from stenolog.apps.inspect.reading.items import LONGEST, LONGEST_OUTPUT, Reader, cost_of, picture_in
+from stenolog.apps.inspect.request_view.lines import read
+from stenolog.apps.views.envelope import Answer
+from stenolog.domain.errors import PositionNotFoundError
+from stenolog.domain.parts import ImagePart
+from stenolog.projections.analysis.explain import described, why
+from stenolog.projections.analysis.origins import Origin, origins
+from stenolog.projections.views.outline import OutlineRow
+
+PIECE = 12
+"""Items that the page holds at first, and that its script asks for at once."""
+MOST = 60
+"""Items that are given at once."""
+ROWS = 80
+"""Rows of the outline that the page holds at first."""
+MOST_ROWS = 500
+"""Rows of the outline that are given at once."""
+HITS = 200
+"""The most entries with some words that are listed."""
+LIVE = timedelta(minutes=10)
+"""A conversation is read from its end for so long after its last entry, else from its beginning."""
+
+
+class Row(NamedTuple):
+    """A row of the outline: `place` is its index, `number` that of its turn."""
+
+    place: int
+    position: int
+    number: int
+    words: str
+    lane: str
+    usd: str
+    errors: int
+    misses: int
+    cuts: int
+
+
+class Marks(NamedTuple):
+    """Marks of one kind: their number, and the nearest before and after a position."""
+
+    kind: str
+    number: int
+    before: int | None
+    after: int | None
+
+
+def view(query: Query) -> dict[str, Any]:
+    """Return the conversation around a position: the outline, some items, and the marks."""
+    talk, of = query.conversation, query.word("of")
+    at, listed = _place(query), query.index.readable(of)
+    at = listed[place_of(listed, at)] if listed else at
+    words = query.word("q").strip()
+    rows = query.index.outline.rows
+    row = max(0, bisect_right(rows, at, key=lambda each: each.position) - 1)
+    hits = talk.search(words, limit=HITS) if words else []
+    return {
+        "title": title_of(talk),
+        "head": query.head,
+        "filters": {name: value for name, value in (("of", of), ("q", words)) if value},
+        **_items(query, at, at),
+        "row": rows[row].position if rows else 0,
+        "hits": hits,
+        "words": words,
+        **_outline(query, max(0, row - ROWS // 2), ROWS),
+        **_marks(query, at),
+        **_origins(query, at),
+    }
+
+
+def _place(query: Query) -> int:
+    """Return where to read from: a named place, the end of a live conversation, or its first turn."""
+    if turn := query.number("turn", 0):
+        turns = query.index.turns
+        if turn > len(turns):
+            raise PositionNotFoundError(f"turn: expected one up to {len(turns)}, found {turn}")
+        return turns[turn - 1].position
+    if query.word("at"):
+        return query.at
+    listed = query.index.readable(query.word("of"))
+    if not listed:
+        return query.head
+    last = query.conversation.entry(query.head).time
+    first = next((at for at in listed if at in Reader(query).turns), listed[0])
+    return listed[-1] if datetime.now(UTC) - last < LIVE else first
+
+
+def _items(query: Query, at: int, first: int, count: int = PIECE) -> dict[str, Any]:
+    """Return so many items from the one at a position on, or from the one before it."""
+    listed = query.index.readable(query.word("of"))
+    place = place_of(listed, first) if listed else 0
+    end = min(len(listed), place + count)
+    reader = Reader(query)
+    return {
+        "name": query.conversation.name,
+        "agent": query.word("agent"),
+        "at": at,
+        "of": query.word("of"),
+        "items": list(reader.items(listed[place:end])),
+        "earlier": listed[max(0, place - count)] if place else 0,
+        "later": listed[end] if end < len(listed) else 0,
+        "markdown": markup.markdown,
+        "code": markup.code,
+        "longest": LONGEST,
+        "longest_output": LONGEST_OUTPUT,
+    }
+
+
+def piece(query: Query) -> dict[str, Any]:
+    """Return some items: from a position (`first`), or the last ones before one (`until`)."""
+    count = min(query.number("count", PIECE), MOST)
+    first = query.number("first", 1)
+    if query.word("until"):
+        listed = query.index.readable(query.word("of"))
+        place = bisect_left(listed, query.number("until", 1))
+        count = min(count, place)
+        first = listed[place - count] if count else 1
+    return _items(query, query.number("at", 1), first, count)
+
+
+def _outline(query: Query, first: int, count: int) -> dict[str, Any]:
+    rows = query.index.outline.rows
+    turns = [row.position for row in query.index.turns]
+    kinds = _kinds(query).values()
+    shown: list[Row] = []
+    for place, row in enumerate(rows[first : first + min(count, MOST_ROWS)], first):
+        number = bisect_right(turns, row.position)
+        end = turns[number] if number < len(turns) else query.head + 1
+        counts = (0 if row.lane else _between(found, row.position, end) for found in kinds)
+        shown.append(Row(place, row.position, number, _words(row), row.lane, cost_of(row), *counts))
+    return {"rows": shown, "total": len(rows), "name": query.conversation.name}
+
+
+def _kinds(query: Query) -> dict[str, list[int]]:
+    """Return the positions of the marks, by kind."""
+    ticks = query.index.ticks(query.open_calls)
+    return {
+        "error": ticks["errors"],
+        "cache miss": sorted(query.index.missed),
+        "compaction": sorted({*ticks["summaries"], *ticks["cuts"]}),
+    }
+
+
+def _words(row: OutlineRow) -> str:
+    return row.words or ("before the first message" if not row.lane else row.lane)
+
+
+def _between(positions: Sequence[int], first: int, end: int) -> int:
+    return bisect_left(positions, end) - bisect_left(positions, first)
+
+
+def outline(query: Query) -> dict[str, Any]:
+    """Return some rows of the outline: from an index, or around a position."""
+    rows, count = query.index.outline.rows, query.number("count", ROWS)
+    first = query.number("index", 0)
+    if query.word("around"):
+        row = bisect_right(rows, query.number("around", 1), key=lambda each: each.position) - 1
+        first = max(0, row - count // 2)
+    return {**_outline(query, first, count), "filters": {}, "row": 0}
+
+
+def _marks(query: Query, at: int) -> dict[str, Any]:
+    kinds = _kinds(query).items()
+    marks = [Marks(kind, len(found), *nearest(found, at)) for kind, found in kinds if found]
+    return {"marks": marks, "at": at, "name": query.conversation.name, "filters": {}}
+
+
+def marks(query: Query) -> dict[str, Any]:
+    """Return the marks, with those nearest to a position."""
+    return _marks(query, query.at)
+
+
+def _origins(query: Query, at: int) -> dict[str, Any]:
+    wanted = query.word("words").strip()
+    return {"wanted": wanted, "origins": _found(query, wanted) if wanted else [], "at": at}
+
+
+def _found(query: Query, wanted: str) -> list[tuple[Origin, Any]]:
+    """Return where words stood in the request at `view`, each with the reason for its part."""
+    asked = query.asked_request._replace(at=query.number("view", query.at))
+    request = asked.request()
+    reasons = why(request, read(query.conversation, described(request.parts, ())))
+    return [(one, reasons[one.text]) for one in origins(wanted, [reason.text for reason in reasons])]
+
+
+def where_from(query: Query) -> dict[str, Any]:
+    """Return where some words stood before: the parts of a request, with their entries."""
+    return {**_origins(query, query.at), "name": query.conversation.name}
+
+
+def twin(query: Query) -> Answer:
+    """Return the data of `timeline --json`."""
+    talk = query.conversation
+    return Answer({"conversation": talk.name, "items": talk.timeline(at=query.at)})
+
+
+def picture(query: Query) -> File:
+    """Return a picture of an entry: the part with that index. Raises `PositionNotFoundError`."""
+    parts = getattr(query.conversation.entry(query.at).event, "parts", ())
+    number = query.number("part", 0)
+    found = parts[number] if number < len(parts) else None
+    content = picture_in(found, query.log.blobs)
+    if content and isinstance(found, ImagePart):
+        return File(content, type=found.media_type)
+    raise PositionNotFoundError(f"part: expected a picture at {query.at}, found none")
+
+
+page = Page("read", view, twin, link="Read", rank=0)
+# Parts of the page, for which its script asks.
+piece_fragment = Page("piece", piece, template="read_items.html")
+outline_fragment = Page("outline", outline, template="outline_fragment.html")
+marks_fragment = Page("marks", marks, template="read_marks.html")
+origins_fragment = Page("origins", where_from, template="origins.html")
+pictures = TextPage("picture", picture)

@@ -1,0 +1,227 @@
+"""Items of a conversation that is read: entries with their results, sub-agents, time and cost."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from stenolog.adapters.providers.prices import listed, usd
+from stenolog.apps.inspect.entries.rows import entries_at, time_of
+from stenolog.apps.views.figures import lasted
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
+from stenolog.domain.lanes.limits import Tokens
+from stenolog.domain.parts import ImagePart, Part
+from stenolog.projections.analysis.cache.calls import cost_anew
+from stenolog.projections.prices import known_cost
+from stenolog.projections.views.blocks import Block, CallBlock, blocks, output
+from stenolog.projections.views.calls import CallOutcome, CallStatus, without_result
+from stenolog.projections.views.lines import describe, entry_line, in_words, kind_word
+from stenolog.projections.views.outline import OutlineRow
+from stenolog.projections.views.tool_pairs import CallKey
+
+if TYPE_CHECKING:
+    from stenolog.apps.inspect.query import Query
+
+LONGEST = 20_000
+"""The most characters of a block that are shown."""
+LONGEST_OUTPUT = 4_000
+"""The most characters of a result that are shown."""
+
+PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""The types of pictures that are shown."""
+
+
+class ReadAgent(NamedTuple):
+    """A sub-agent that a call started: its address, brief, first entry, answers, and cost."""
+
+    lane: str
+    words: str
+    position: int
+    usd: str
+
+
+class ReadCall(NamedTuple):
+    """A call as it is read: with its result, how it ended, how long it took, and whom it started."""
+
+    kind: str
+    name: str
+    gist: str
+    blocks: tuple[Block, ...]
+    output: tuple[Block, ...]
+    status: CallStatus
+    note: str
+    took: str
+    result: int
+    agents: tuple[ReadAgent, ...]
+
+
+class ReadItem(NamedTuple):
+    """An entry as it is read.
+
+    `view` is the position of the request that it answers, or would be in; `lane` whose that is. `facts` are
+    in the margin. `miss` says what the prompt cache missed. `is_same`: the item before has the same speaker.
+    """
+
+    position: int
+    kind: str
+    who: str
+    lane: str
+    view: int
+    time: str
+    facts: tuple[str, ...]
+    blocks: tuple[Block | ReadCall, ...]
+    aside: str = ""
+    miss: str = ""
+    turn: int = 0
+    is_same: bool = False
+
+
+class Reader:
+    """The items of one conversation."""
+
+    def __init__(self, query: Query) -> None:
+        self._query, self._index, self._talk = query, query.index, query.conversation
+
+    def items(self, positions: Sequence[int]) -> Iterator[ReadItem]:
+        """Yield the items at these positions."""
+        before = ""
+        for entry in entries_at(self._talk, positions):
+            item = self._item(entry)
+            yield item._replace(is_same=bool(item.who) and item.who == before)
+            before = item.who
+
+    def _item(self, entry: Entry) -> ReadItem:
+        event, at = entry.event, entry.position
+        lane = self._index.lane_at(at)
+        kind, who = kind_word(event), describe(entry).who
+        if isinstance(event, UserMessage) and event.author_kind == "person" and not event.author:
+            who = "You"
+        is_spoken = kind in ("user", "assistant", "summary") or isinstance(event, ToolResult)
+        shown = tuple(self._shown(entry)) if is_spoken else ()
+        receipt = getattr(event, "receipt", None)
+        is_answer = isinstance(event, AssistantMessage | LlmError)
+        view = receipt.view if receipt is not None else at - 1 if is_answer else at
+        return ReadItem(
+            at,
+            kind,
+            who,
+            lane if is_answer and lane in self._index.agents else "",
+            max(1, view),
+            time_of(entry),
+            tuple(_facts(event)),
+            shown,
+            aside=self._aside(entry, kind, shown),
+            miss=self._miss(event, at),
+            turn=self.turns.get(at, 0),
+        )
+
+    @cached_property
+    def turns(self) -> dict[int, int]:
+        """The number of each turn, by the position of its first entry."""
+        return {row.position: nth for nth, row in enumerate(self._index.turns, 1)}
+
+    def _aside(self, entry: Entry, kind: str, shown: tuple[object, ...]) -> str:
+        if isinstance(entry.event, ToolResult):
+            return self._index.outcome(entry).note
+        if kind == "cut":
+            return "From here on, what came before is no longer sent."
+        if kind in ("user", "assistant", "summary"):
+            return "" if shown else entry_line(entry).what
+        return entry_line(entry).what
+
+    def _shown(self, entry: Entry) -> Iterator[Block | ReadCall]:
+        event = entry.event
+        if isinstance(event, ToolResult):
+            yield from (self._visible(each, event.parts) for each in output(event.parts))
+            return
+        parts = getattr(event, "parts", ())
+        for block in blocks(parts):
+            if isinstance(block, CallBlock):
+                yield self._call(entry, block)
+            elif block.text or block.kind == "picture":
+                yield self._visible(block, parts)
+
+    @cached_property
+    def _started(self) -> dict[CallKey, list[OutlineRow]]:
+        return self._index.started
+
+    def _visible(self, block: Block, parts: Sequence[Part]) -> Block:
+        """Return a block; words instead of a picture that cannot be shown."""
+        if block.kind != "picture" or picture_in(parts[block.part], self._query.log.blobs):
+            return block
+        return Block("plain", in_words([parts[block.part]]))
+
+    def _call(self, entry: Entry, block: CallBlock) -> ReadCall:
+        index, key = self._index, CallKey(entry.position, block.nth)
+        found: tuple[Block, ...] = ()
+        at, took = index.calls.get(key, 0), None
+        outcome = without_result(key, self._query.open_calls)
+        if block.act is not None:
+            outcome = CallOutcome(block.act.status)
+            found = (Block("terminal", block.act.output),) if block.act.output else ()
+        elif at:
+            result = self._talk.entry(at)
+            outcome, took = index.outcome(result), index.results[at].took
+            parts = getattr(result.event, "parts", ())
+            found = tuple(self._visible(each, parts) for each in output(parts, block.call))
+        agents = tuple(_agent(row) for row in self._started.get(key, ()))
+        name, gist = block.call.name, block.gist
+        return ReadCall("call", name, gist, block.blocks, found, *outcome, lasted(took), at, agents)
+
+    def _miss(self, event: Event, at: int) -> str:
+        missed = self._index.missed.get(at, 0)
+        if not missed or not isinstance(event, AssistantMessage) or event.usage is None:
+            return ""
+        used = event.usage
+        cost = cost_anew(missed, event.model, listed(), used.cache_write, used.cache_write_hour)
+        return f"cache missed: {missed:,} tokens read anew" + (f", {usd(cost)} USD" if cost else "")
+
+
+def picture_in(part: object, blobs: Mapping[str, bytes]) -> bytes:
+    """Return the bytes of a picture that browsers show; none if it is another part, or elsewhere."""
+    if not isinstance(part, ImagePart) or part.media_type not in PICTURES:
+        return b""
+    if part.blob:
+        return blobs.get(part.blob, b"")
+    head, _, written = part.url.partition(",")
+    if not head.startswith("data:image/") or not head.endswith(";base64"):
+        return b""
+    try:
+        return base64.b64decode(written, validate=True)
+    except ValueError:
+        return b""
+
+
+def _agent(row: OutlineRow) -> ReadAgent:
+    return ReadAgent(row.lane, row.words, row.position, cost_of(row))
+
+
+def cost_of(row: OutlineRow) -> str:
+    """Return what a row of the outline cost, in USD; empty if no price is known."""
+    cost = known_cost(row.tokens, listed(), row.billed.values())
+    return usd(cost) if cost else ""
+
+
+def _facts(event: Event) -> Iterator[str]:
+    if not isinstance(event, AssistantMessage | LlmError):
+        return
+    used = event.usage
+    if used is not None:
+        tokens = Tokens().plus(used)
+        cost = used.cost if used.cost is not None else known_cost({event.model: tokens}, listed())
+        if cost:
+            yield f"{usd(cost)} USD"
+        if used.input:
+            cached = f" · {100 * used.cache_read // used.input} % cached" if used.cache_read else ""
+            yield f"{_short(used.input)} in{cached}"
+        if used.output:
+            yield f"{_short(used.output)} out"
+    if event.duration_ms:
+        yield lasted(event.duration_ms)
+
+
+def _short(number: int) -> str:
+    return f"{number / 1000:.1f}k" if number >= 1000 else str(number)

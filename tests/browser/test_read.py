@@ -1,0 +1,128 @@
+"""A long conversation that is read in a browser: by keyboard, by turns, and by selected words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import stenolog
+from stenolog import AssistantMessage, LlmError, ToolCall, ToolResult, UserMessage
+from tests.inspect.hostile import TEXTS
+
+from . import browsing
+from .conftest import Open
+from .test_hostile import CODE
+
+TURNS = 500
+CURRENT = ".item[aria-current=true][data-position='{}']"
+SELECT = """words => {
+    const walker = document.createTreeWalker(document.getElementById("text"), NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const node = walker.currentNode, start = node.data.indexOf(words);
+        if (start >= 0) return getSelection().setBaseAndExtent(node, start, node, start + words.length);
+    }
+}"""
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    db = tmp_path_factory.mktemp("read") / "talks.db"
+    with stenolog.open(db) as log:
+        talk = log["long"]
+        talk.join("coder", persona="You mend what is broken.")
+        events: list[stenolog.Event] = []
+        for turn in range(1, TURNS + 1):
+            call = ToolCall(id=f"c{turn}", name="shell", arguments=json.dumps({"command": "pytest -q"}))
+            events.append(UserMessage(f"Please mend the number {turn} of all.", to=["coder"]))
+            events.append(AssistantMessage(agent="coder", parts=[call]))
+            events.append(ToolResult(call_id=call.id, text=f"{turn} failed", is_error=turn % 100 == 0))
+            events.append(AssistantMessage(agent="coder", text=f"I mend **the number {turn}** now."))
+        talk.extend([*events, LlmError(agent="coder", category="timeout")], expected=talk.position)
+        evil = log["evil"]
+        evil.join("coder", persona="p")
+        for text in TEXTS:
+            given = json.dumps({"file_path": text, "old_string": text, "new_string": f"```{text}\n{text}"})
+            evil.append(
+                UserMessage(
+                    f"{text}\n\n```{text}\n{text}\n```\n\n[{text}]({text}) <{text}>\n\n![{text}]({text})"
+                )
+            )
+            evil.append(AssistantMessage(agent="coder", parts=[ToolCall(id="c", name=text, arguments=given)]))
+            evil.append(ToolResult(call_id="c", text=f"diff --git {text}\n+{text}\n-{text}"))
+    return db
+
+
+@pytest.fixture(scope="module")
+def url(db: Path) -> Iterator[str]:
+    with browsing.inspected(db) as address:
+        yield address
+
+
+def test_pieces_come_as_one_scrolls_and_the_page_stays_small(visit: Open) -> None:
+    page = visit("/read/long?turn=1")
+    page.locator(CURRENT.format(2)).wait_for()
+    for _ in range(30):
+        page.locator("#text").hover()
+        page.mouse.wheel(0, 1500)
+        page.wait_for_timeout(40)
+    page.wait_for_function("+document.querySelector('#text .item:last-child').dataset.position > 150")
+    assert page.evaluate("document.querySelectorAll('#text .item').length") < 120
+    assert page.evaluate("document.querySelectorAll('*').length") < 4000
+    page.keyboard.press("g")
+    page.locator(CURRENT.format(2)).wait_for()
+
+
+def test_turns_and_errors_are_reached_by_keys_and_back_leads_back(visit: Open) -> None:
+    page = visit("/read/long?turn=3")
+    page.locator(CURRENT.format(10)).wait_for()
+    for key, at in (("]", 14), ("[", 10), ("j", 11), ("k", 10)):
+        page.keyboard.press(key)
+        page.locator(CURRENT.format(at)).wait_for()
+    page.keyboard.press("j")
+    page.get_by_text("What coder is sent at 10").wait_for()
+    page.keyboard.press("G")
+    page.locator(CURRENT.format(4 * TURNS + 2)).wait_for()
+    page.locator("#outline").get_by_text(f"{TURNS} Please mend").wait_for()
+    page.go_back()
+    page.locator(CURRENT.format(11)).wait_for()
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.name") == "q"
+    page.keyboard.type("number 321")
+    page.keyboard.press("Enter")
+    page.get_by_text("found").first.wait_for()
+    page.locator(".hits a").first.click()
+    page.locator("mark, .item[aria-current=true]").first.wait_for()
+
+
+def test_selected_words_lead_to_the_entry_that_put_them_into_the_request(visit: Open) -> None:
+    page = visit("/read/long?at=17")
+    page.get_by_text("What coder is sent at 16").wait_for()
+    page.evaluate(SELECT, "the number 4")
+    page.keyboard.press("w")
+    page.locator(".origin").get_by_role("link", name="entry 14").click()
+    page.locator(".item.shown[data-position='14']").wait_for()
+    assert page.evaluate("[...CSS.highlights.get('origin')].map(String)") == ["the number 4"]
+    page.get_by_text("What coder is sent at 16").wait_for()
+
+
+def test_a_turn_is_chosen_by_a_click_and_the_list_follows(visit: Open) -> None:
+    page = visit("/read/long?turn=250")
+    page.locator("#outline").get_by_text("250 Please mend").wait_for()
+    page.locator("#outline").get_by_text("255 Please mend").click()
+    page.locator(CURRENT.format(254 * 4 + 2)).wait_for()
+    assert page.locator("#outline [aria-current]").inner_text().startswith("255")
+    assert f"at={254 * 4 + 2}" in page.url
+
+
+@pytest.mark.parametrize("width", [1280, 700])
+def test_hostile_markdown_code_and_differences_are_text(visit: Open, width: int) -> None:
+    page = visit("/read/evil?at=2", width=width)
+    page.locator(".item").first.wait_for()
+    for at in range(2, 3 * len(TEXTS), 9):
+        page.goto(page.url.partition("?")[0] + f"?at={at}")
+        page.locator(f".item[data-position='{at}'], .item").first.wait_for()
+        assert page.evaluate(CODE) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width

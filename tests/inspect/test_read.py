@@ -1,0 +1,122 @@
+"""The page on which a conversation is read."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import pytest
+from starlette.testclient import TestClient
+
+import stenolog
+from stenolog import AssistantMessage, Event, LlmError, ToolCall, ToolResult, UserMessage
+from stenolog.domain.entry import NewEntry
+from stenolog.events import Usage
+from stenolog.parts import ImagePart, ReasoningPart, TextPart
+
+from .words import words
+
+BRIEF = "Look for every caller of parse in this folder."
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
+
+
+def _call(id: str, name: str, **arguments: str) -> ToolCall:
+    return ToolCall(id=id, name=name, arguments=json.dumps(arguments))
+
+
+@pytest.fixture
+def log() -> stenolog.Log:
+    opened = stenolog.open(":memory:")
+    talk = opened["talk"]
+    talk.join("claude", model="claude-sonnet-4-5")
+    edit = _call("1", "Edit", file_path="parser.py", old_string="return time(h, m)", new_string="return 0")
+    said = partial(AssistantMessage, agent="claude", model="claude-sonnet-4-5")
+    usage = Usage(input=20_000, output=40, cache_read=10_000)
+    events: list[Event] = [
+        UserMessage(parts=[TextPart("Which **test** fails?"), ImagePart(url=PIXEL)], to=["claude"]),
+        said(parts=[ReasoningPart(text="It may be local time."), edit], usage=usage),
+        ToolResult(call_id="1", name="Edit", text="Done."),
+        said(parts=[_call("2", "Task", prompt=BRIEF)], usage=usage),
+        UserMessage(BRIEF, author="claude", author_kind="agent", to=["explore"]),
+        AssistantMessage(agent="explore", text="Only cron.py calls it."),
+        ToolResult(call_id="2", name="Task", text="Only cron.py calls it."),
+        said(text="Fixed: `parse` is called by cron.py alone.", usage=usage),
+        UserMessage("Now run the tests.", to=["claude"]),
+        LlmError(agent="claude", category="timeout"),
+    ]
+    start = datetime(2026, 1, 5, 9, tzinfo=UTC)
+    new = [NewEntry(event, f"e{nth}", start + timedelta(seconds=nth)) for nth, event in enumerate(events)]
+    talk.extend(new, expected=talk.position)
+    return opened
+
+
+def test_both_sides_are_read_with_markdown_a_diff_and_a_picture(web: TestClient) -> None:
+    page = web.get("/read/talk").text
+
+    assert "Which <strong>test</strong> fails?" in page
+    assert re.search(r'class="gd">- return time\(h, m\)\n</span><span class="gi">\+ return 0', page)
+    assert "thought: It may be local time." in words(page)
+    source = re.search(r'src="(/picture/[^"]+)"', page)
+    assert source
+    answer = web.get(source[1].replace("&amp;", "&"))
+    assert (answer.headers["content-type"], answer.content[:4]) == ("image/png", b"\x89PNG")
+
+
+def test_a_result_is_with_its_call_and_a_sub_agent_is_folded_where_it_was_called(web: TestClient) -> None:
+    page = web.get("/read/talk").text
+    first = page.partition("explore: " + BRIEF)[0]
+
+    assert page.count("Done.") == 1
+    assert "Only cron.py calls it." not in first
+    assert 'data-position="7"' not in page.partition('id="text"')[2]  # what the sub-agent did
+    inner = words(web.get("/piece/talk?of=explore&first=6").text)
+    assert BRIEF in inner
+    assert "Only cron.py calls it." in inner
+
+
+def test_the_outline_has_turns_with_their_cost_and_a_turn_has_an_address(web: TestClient) -> None:
+    outline = words(web.get("/outline/talk").text)
+    assert re.search(
+        r"1 Which \*\*test\*\* fails\? .*0\.\d+ ↳ Look for every caller .* 2 Now run the tests\.", outline
+    )
+    assert "✗1" in outline.partition("2 Now")[2]
+
+    turn = web.get("/read/talk?turn=2").text
+    assert re.search(r'id="p10"[^>]*data-turn="2"[^>]* aria-current="true"', turn)
+    assert web.get("/read/talk?turn=3").status_code == 404
+
+
+def test_a_conversation_that_is_over_opens_at_its_first_turn_and_a_live_one_at_its_end(
+    web: TestClient, log: stenolog.Log
+) -> None:
+    current = re.compile(r'id="p(\d+)"[^>]* aria-current="true"')
+    assert current.findall(web.get("/read/talk").text) == ["2"]
+    log["talk"].append(UserMessage("One more."))
+    assert current.findall(web.get("/read/talk").text) == ["12"]
+
+
+def test_words_of_an_answer_lead_to_the_entry_that_put_them_into_its_request(web: TestClient) -> None:
+    found = web.get("/origins/talk?agent=claude&at=8&view=8&words=called+by+CRON.py").text
+    assert 'data-entry="8"' in found
+    assert "<mark>cron.py</mark>" in found
+    assert "own words" in words(web.get("/origins/talk?agent=claude&at=8&view=8&words=zebra").text)
+
+
+def test_pieces_lead_through_the_whole_conversation_both_ways(web: TestClient) -> None:
+    def positions(page: str) -> list[int]:
+        return [int(at) for at in re.findall(r'class="item[^>]*data-position="(\d+)"', page)]
+
+    whole = positions(web.get("/piece/talk?first=1&count=60").text)
+    assert whole == [2, 3, 5, 9, 10, 11]
+    onward, later = list[int](), 1
+    while later:
+        piece = web.get(f"/piece/talk?first={later}&count=2").text
+        onward += positions(piece)
+        later = int(re.search(r'data-later="(\d+)"', piece)[1])  # type: ignore[index]
+    back = list[int]()
+    until = 12
+    while found := positions(web.get(f"/piece/talk?until={until}&count=2").text):
+        back, until = found + back, found[0]
+    assert onward == back == whole
