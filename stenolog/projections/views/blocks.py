@@ -43,7 +43,7 @@ HUNK = re.compile(
     r"@@|\*\*\* |diff --git |index [0-9a-f]+\.\.|--- |\+\+\+ |new file |deleted file |similarity "
 )
 COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
-"""What colours a terminal's text, or names its window."""
+"""Sequences that colour a terminal's text, or name its window."""
 MOST_LINES = 2_000
 """Lines from which on an edit is shown as all old ones, then all new ones."""
 LONGEST_GIST = 100

@@ -36,7 +36,7 @@ LIVE = timedelta(minutes=10)
 """A conversation is read from its end for so long after its last entry, else from its beginning."""
 
 
-class Row(NamedTuple):
+class TurnRow(NamedTuple):
     """A row of the outline: `place` is its index, `number` that of its turn."""
 
     place: int
@@ -62,7 +62,7 @@ class Marks(NamedTuple):
 def view(query: Query) -> dict[str, Any]:
     """Return the conversation around a position: the outline, some items, and the marks."""
     talk, of = query.conversation, query.word("of")
-    at, listed = _place(query), query.index.readable(of)
+    at, listed = _start_of(query), query.index.readable(of)
     at = listed[place_of(listed, at)] if listed else at
     words = query.word("q").strip()
     rows = query.index.outline.rows
@@ -82,7 +82,7 @@ def view(query: Query) -> dict[str, Any]:
     }
 
 
-def _place(query: Query) -> int:
+def _start_of(query: Query) -> int:
     """Return where to read from: a named place, the end of a live conversation, or its first turn."""
     if turn := query.number("turn", 0):
         turns = query.index.turns
@@ -120,7 +120,7 @@ def _items(query: Query, at: int, first: int, count: int = PIECE) -> dict[str, A
     }
 
 
-def piece(query: Query) -> dict[str, Any]:
+def items_from(query: Query) -> dict[str, Any]:
     """Return some items: from a position (`first`), or the last ones before one (`until`)."""
     count = min(query.number("count", PIECE), MOST)
     first = query.number("first", 1)
@@ -136,12 +136,12 @@ def _outline(query: Query, first: int, count: int) -> dict[str, Any]:
     rows = query.index.outline.rows
     turns = [row.position for row in query.index.turns]
     kinds = _kinds(query).values()
-    shown: list[Row] = []
+    shown: list[TurnRow] = []
     for place, row in enumerate(rows[first : first + min(count, MOST_ROWS)], first):
         number = bisect_right(turns, row.position)
         end = turns[number] if number < len(turns) else query.head + 1
         counts = (0 if row.lane else _between(found, row.position, end) for found in kinds)
-        shown.append(Row(place, row.position, number, _words(row), row.lane, cost_of(row), *counts))
+        shown.append(TurnRow(place, row.position, number, _title(row), row.lane, cost_of(row), *counts))
     return {"rows": shown, "total": len(rows), "name": query.conversation.name}
 
 
@@ -155,7 +155,7 @@ def _kinds(query: Query) -> dict[str, list[int]]:
     }
 
 
-def _words(row: OutlineRow) -> str:
+def _title(row: OutlineRow) -> str:
     return row.words or ("before the first message" if not row.lane else row.lane)
 
 
@@ -221,7 +221,7 @@ def picture(query: Query) -> File:
 
 page = Page("read", view, twin, link="Read", rank=0)
 # Parts of the page, for which its script asks.
-piece_fragment = Page("piece", piece, template="read_items.html")
+piece_fragment = Page("piece", items_from, template="read_items.html")
 outline_fragment = Page("outline", outline, template="outline_fragment.html")
 marks_fragment = Page("marks", marks, template="read_marks.html")
 origins_fragment = Page("origins", where_from, template="origins.html")

@@ -100,7 +100,7 @@ class Reader:
         if isinstance(event, UserMessage) and event.author_kind == "person" and not event.author:
             who = "You"
         is_spoken = kind in ("user", "assistant", "summary") or isinstance(event, ToolResult)
-        shown = tuple(self._shown(entry)) if is_spoken else ()
+        shown = tuple(self._entry_blocks(entry)) if is_spoken else ()
         receipt = getattr(event, "receipt", None)
         is_answer = isinstance(event, AssistantMessage | LlmError)
         view = receipt.view if receipt is not None else at - 1 if is_answer else at
@@ -132,7 +132,7 @@ class Reader:
             return "" if shown else entry_line(entry).what
         return entry_line(entry).what
 
-    def _shown(self, entry: Entry) -> Iterator[Block | ReadCall]:
+    def _entry_blocks(self, entry: Entry) -> Iterator[Block | ReadCall]:
         event = entry.event
         if isinstance(event, ToolResult):
             yield from (self._visible(each, event.parts) for each in output(event.parts))
