@@ -21,10 +21,6 @@ TEXTS = 5_000
 VOCABULARY = 20_000
 BATCH = 1_000
 RARE, COMMON = "needle", "w0"
-AGAIN = """INSERT INTO stored_events
-    (originator_id, originator_version, entry_id, at, topic, salt, digest, state)
-    SELECT originator_id, originator_version + ?, originator_version + ?, at, topic, salt, digest, state
-    FROM stored_events WHERE originator_version <= ?"""
 
 
 def run() -> Iterable[Row]:
@@ -82,19 +78,16 @@ def after_an_append(log: Log) -> object:
 
 
 def filled(path: Path, entries: int) -> Log:
-    """Return a log of so many entries: 5,000 different ones, and copies of them, made by the database."""
+    """Return a log of so many entries: 5,000 different ones, again and again."""
     log = logs.open(path, synchronous="normal")
-    log["talk"].extend(turns(min(entries, TEXTS)))
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("PRAGMA synchronous = OFF")
-        connection.execute("PRAGMA cache_size = -100000")
-        for length in range(TEXTS, entries, TEXTS):
-            connection.execute(AGAIN, (length, length, TEXTS))
+    different = turns(min(entries, TEXTS))
+    for _ in range(0, entries, TEXTS):
+        log["talk"].extend(different)
     return log
 
 
 def turns(entries: int) -> list[Event]:
-    """Return so many entries less the opening; some words are a thousand times as frequent as others."""
+    """Return so many events; some words are a thousand times as frequent as others."""
     chance = random.Random(7)
     words = [f"w{number}" for number in range(VOCABULARY)]
     weights = [1 / (number + 1) for number in range(VOCABULARY)]
@@ -103,7 +96,7 @@ def turns(entries: int) -> list[Event]:
         return " ".join(chance.choices(words, weights, k=length))
 
     events: list[Event] = []
-    while len(events) < entries - 1:
+    while len(events) < entries:
         call = ToolCall(id="c1", name="shell", arguments=f'{{"cmd": "{text(6)}"}}')
         events += (
             UserMessage(text=text(20)),
@@ -111,7 +104,7 @@ def turns(entries: int) -> list[Event]:
             ToolResult(call_id="c1", text=text(80)),
             AssistantMessage(agent="coder", text=text(40)),
         )
-    return events[: entries - 1]
+    return events[:entries]
 
 
 def plain(path: Path, words: list[str]) -> None:
