@@ -7,6 +7,7 @@ import resource
 import signal
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ import pytest
 import stenolog
 from stenolog import Log, StenologError, UserMessage
 from stenolog.errors import StoreError
+from stenolog.events import Damaged
 from stenolog.maintenance import verify
+from tests.counts.counters import counted
 from tests.stores import workers
 from tests.stores.conftest import manifold, said, texts
 
@@ -55,6 +58,30 @@ def test_a_flipped_bit_is_found_or_harmless(sound: Path, tmp_path: Path, seed: i
             assert not report.ok or everything(log) == truth, f"bit {bit} is silent"
     except StenologError:
         pass  # found, and named
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["digest = zeroblob(32)", "state = '{}', salt = zeroblob(16)", "state = 'x', digest = randomblob(32)"],
+)
+def test_a_long_run_of_damaged_entries_takes_as_many_calls_each_and_ends_where_it_ends(
+    damage: str, tmp_path: Path
+) -> None:
+    def calls(run: int) -> int:
+        path = tmp_path / f"{run}.db"
+        with stenolog.open(path) as log:
+            said(log["demo"], *map(str, range(run + 50)))
+        with closing(sqlite3.connect(path)) as program, program:
+            program.execute(
+                f"UPDATE stored_events SET {damage} WHERE originator_version BETWEEN 11 AND ?", (10 + run,)
+            )
+        with stenolog.open(path) as log:
+            found = counted(lambda: list(log["demo"].entries()))["calls"]
+            damaged = [each.position for each in log["demo"].entries() if isinstance(each.event, Damaged)]
+        assert damaged in ([*range(11, 11 + run)], [*range(11, 12 + run)])
+        return found
+
+    assert calls(400) < 2.2 * calls(200)
 
 
 class TestFullDisk:

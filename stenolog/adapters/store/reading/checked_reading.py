@@ -31,6 +31,8 @@ GONE = "its row is gone"
 # Bounds the memory of a process that reads many conversations.
 CHECKED_STREAMS = 10_000
 """The number of streams of which a recorder remembers what was checked."""
+CHAINS = 16
+"""Possible digests behind a run of damaged entries, each of which may add one."""
 PAGE_ROWS = 512
 """Entries that are read one by one before a page is tried again."""
 
@@ -242,19 +244,21 @@ class _Reading:
             yield from self._gap(position)
             return
         self.position = position
-        computed: set[bytes] = set()
+        computed: list[bytes] = []
         reason = "its digest is not that of its bytes"
         try:
             content = erased if erased is not None and not (salt or state) else sha256(salt + state).digest()
             length = len(state) if size is None else size
-            computed = {chain(one, position, id, time, topic, length, content) for one in self.before}
+            computed = [chain(one, position, id, time, topic, length, content) for one in self.before]
             if not computed or digest in computed:
                 self.decoders[ERASED if erased is not None else topic](b"" if erased is not None else state)
         except FAULTS as error:
             reason = _reason(error)
         # The next entry was chained to this one as it was written. Its stored digest or its bytes may still
         # be those.
-        self.before = {digest, *computed} if isinstance(digest, bytes) else computed
+        found = [*computed, digest] if isinstance(digest, bytes) and digest not in computed else computed
+        # The first is chained from before the damage, the last is stated. Of many, those between go.
+        self.before = found if len(found) <= CHAINS else [*found[: CHAINS // 2], *found[-CHAINS // 2 :]]
         yield self._entry(position, reason, id, time, digest)
 
     def _gap(self, upto: int) -> Iterator[Entry]:
