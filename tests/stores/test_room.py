@@ -51,6 +51,14 @@ def test_the_writer_keeps_few_pages_but_writes_what_a_transaction_changes_once(p
         assert sorted(each.execute("PRAGMA cache_size").fetchone()[0] for each in kept) == [-16_000, -2_000]
 
 
+def test_it_is_moved_into_the_file_before_a_commit_would_make_it_longer_than_the_room(path: Path) -> None:
+    with stenolog.open(path, synchronous="normal") as log:
+        for number in range(1_500):
+            said(log["demo"], f"{number} " + "x y " * 100)
+
+        assert WAL_BYTES // 2 < wal(path).stat().st_size <= WAL_BYTES
+
+
 def test_where_there_is_no_room_nothing_of_others_is_cut_off(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

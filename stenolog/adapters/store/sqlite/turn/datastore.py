@@ -36,7 +36,9 @@ WRITER_CACHE = "cache_spill = 14000"
 """The pages that a transaction may change before some are written to the write-ahead log early."""
 # SQLite's own default: 1,000 pages of 4096 bytes.
 WAL_BYTES = 4_000_000
-"""The write-ahead log is moved into the file when it has grown to this."""
+"""The write-ahead log is moved into the file before it has grown to this."""
+# A page has a head of 24 bytes there. The commits that come until it is moved take some pages more.
+WAL_PAGES = (WAL_BYTES - 100_000) // (schema.PAGE_SIZE + 24)
 # Shorter than the deadline: moving it can wait for the next time, and a delete must not wait for readers.
 CHECKPOINT_MS = 2_000
 """Milliseconds that `checkpoint_wal` waits for readers."""
@@ -48,7 +50,7 @@ PRAGMAS = (
     "secure_delete = ON",
     # Finds a damaged page when it is read, before its rows are used.
     "cell_size_check = ON",
-    f"wal_autocheckpoint = {WAL_BYTES // schema.PAGE_SIZE}",
+    f"wal_autocheckpoint = {WAL_PAGES}",
     # A long reader lets the write-ahead log grow; a checkpoint cuts it back to this.
     f"journal_size_limit = {4 * WAL_BYTES}",
 )
