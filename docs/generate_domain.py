@@ -7,15 +7,15 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, is_dataclass
 from dataclasses import fields as dataclass_fields
-from dataclasses import is_dataclass
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from stenolog.domain import card, parts, values
 from stenolog.domain.base.model import FrozenJson, Integer, Json, Key, Utc
-from stenolog.domain.base.value_help import ATTRIBUTES
+from stenolog.domain.base.value_help import ATTRIBUTES, default_of
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import AssistantMessage, Common, Unchanged
 from stenolog.domain.lanes.lifecycle import GUARDS, STATES, TABLE, TRIGGERS, Row, Status
@@ -219,12 +219,11 @@ def _notes(cls: type[Any]) -> dict[str, str]:
 
 
 def _default(cls: type[Any], name: str) -> str:
-    field = cls.__pydantic_fields__[name]
-    if field.is_required():
+    default = default_of(cls.__dataclass_fields__[name])
+    if default is MISSING:
         return "**required**"
     if name == "type":
         return "always written"
-    default = field.get_default(call_default_factory=True, validated_data={})
     if isinstance(default, Unchanged):
         return "else unchanged"
     return f"else `{json.dumps(default)}`" if default else ""

@@ -5,6 +5,7 @@ Importing this makes hypothesis deterministic: each run tries the same examples.
 
 from __future__ import annotations
 
+from dataclasses import MISSING, fields
 from datetime import UTC, datetime
 from functools import cache
 from types import NoneType, UnionType
@@ -32,6 +33,7 @@ from stenolog import (
     evolve,
 )
 from stenolog.domain.base.model import FrozenJson, Integer, Json, Key, Name, Utc
+from stenolog.domain.base.value_help import default_of
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.lanes.step import INITIAL
 from stenolog.errors import IllegalCommandError, UnsupportedVersionError
@@ -124,9 +126,9 @@ def values(cls: type[Any]) -> SearchStrategy[Any]:
     if cls is PositionRange:
         return st.builds(PositionRange, first=st.integers(1, 2**63 - 1), last=st.integers(1, 2**63 - 1))
     hints = get_type_hints(cls, include_extras=True)
-    fields = cls.__pydantic_fields__
-    required = {name: of(hints[name]) for name, field in fields.items() if field.is_required()}
-    optional = {name: of(hints[name]) for name in fields if name not in required}
+    needed = {each.name: default_of(each) is MISSING for each in fields(cls)}
+    required = {name: of(hints[name]) for name in needed if needed[name]}
+    optional = {name: of(hints[name]) for name in needed if not needed[name]}
     if cls is AgentCard:  # its policy is checked
         optional["policy"] = st.sampled_from(({}, {"history": {"kind": "last", "n": 3}}))
     return st.fixed_dictionaries(required, optional=optional).map(lambda given: cls(**given))

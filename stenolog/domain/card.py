@@ -1,8 +1,7 @@
 """The card of an agent: its configuration, with the policy that chooses its context."""
 
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
-
-from pydantic import Field
 
 from .base.model import Json, Many, frozen_value
 from .errors import InvalidEventError
@@ -43,8 +42,8 @@ class AgentCard:
     provider: str = ""
     persona: str = ""
     tools: Many[Tool] | None = None
-    parameters: Json = Field(default_factory=dict)
+    parameters: Json = field(default_factory=dict)
     if TYPE_CHECKING:
         policy: Any = {}
     else:
-        policy: Json = Field(default_factory=dict)
+        policy: Json = field(default_factory=dict)

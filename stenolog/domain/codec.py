@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError, from_json, to_json
+from pydantic_core import PydanticSerializationError, ValidationError, from_json, to_json
 
 from stenolog.domain.erasure import ERASED
 

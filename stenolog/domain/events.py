@@ -6,6 +6,7 @@ for ordered `parts`, and can be read back.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from enum import Enum
 from types import MappingProxyType
 from typing import (
@@ -15,8 +16,6 @@ from typing import (
     Literal,
     TypeAlias,
 )
-
-from pydantic import Field
 
 from .base.model import Integer, Json, Key, Many, Name, Utc, frozen_value
 from .card import AgentCard
@@ -98,7 +97,7 @@ class Common:
 
     kind: ClassVar[str]
 
-    meta: Json = Field(default_factory=dict)
+    meta: Json = field(default_factory=dict)
     tags: Many[str] = ()
     run: str = ""
     node: str = ""
@@ -117,7 +116,7 @@ class Spoken(Common):
     positional: ClassVar[tuple[str, ...]] = ("text",)
     shorthands: ClassVar[Mapping[str, object]] = MappingProxyType({"text": str})
     if TYPE_CHECKING:
-        text: str = Field(default="", kw_only=False)
+        text: str = field(default="", kw_only=False)
     else:
         from_shorthand = staticmethod(spoken)
 
@@ -306,7 +305,7 @@ class ModeSwitch(Common):
 
     agents: Many[str] = ()
     mode: str | Literal[Unchanged.UNCHANGED] | None = UNCHANGED
-    cards: dict[Key, AgentCard | None] = Field(default_factory=dict)
+    cards: dict[Key, AgentCard | None] = field(default_factory=dict)
     joins: Many[str] = ()
     leaves: Many[str] = ()
     scope: Literal["open", "addressed"] | Literal[Unchanged.UNCHANGED] | None = UNCHANGED

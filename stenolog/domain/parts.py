@@ -1,11 +1,11 @@
 """Parts of a message, in order: text, reasoning, tool calls and the rest."""
 
 from collections.abc import Iterable
+from dataclasses import field
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field
-
 from .base.model import frozen_value, tag
+from .base.schema import TaggedBy
 
 
 @frozen_value
@@ -19,7 +19,7 @@ class TextPart:
 
     positional = ("text",)
     type: Literal["text"] = tag("text")
-    text: str = Field(kw_only=False)
+    text: str = field(kw_only=False)
     phase: str = ""
     provider: str = ""
     raw: str = ""
@@ -108,9 +108,9 @@ class ProviderPart:
     raw: str
 
 
-UserPart: TypeAlias = Annotated[TextPart | ImagePart | FilePart | ProviderPart, Field(discriminator="type")]
+UserPart: TypeAlias = Annotated[TextPart | ImagePart | FilePart | ProviderPart, TaggedBy("type")]
 AssistantPart: TypeAlias = Annotated[
-    TextPart | ReasoningPart | ToolCall | RefusalPart | ProviderPart, Field(discriminator="type")
+    TextPart | ReasoningPart | ToolCall | RefusalPart | ProviderPart, TaggedBy("type")
 ]
 Part: TypeAlias = TextPart | ImagePart | FilePart | ReasoningPart | ToolCall | RefusalPart | ProviderPart
 

@@ -8,12 +8,10 @@ A policy says what is wanted, `projections.requests` what it means. A card has i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import reduce
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
-
-from pydantic import Field as Declared
 
 from .base.model import Many, Natural, Positive, construct, non_default_fields, rule
 from .base.registry import Registry
@@ -260,10 +258,10 @@ class Prompt(PolicyRule):
     words: ClassVar[tuple[str, ...]] = ("base", "tools", "modes", "banner")
     base: str = ""
     tools: str = ""
-    modes: dict[str, str] = Declared(default_factory=dict)
+    modes: dict[str, str] = field(default_factory=dict)
     banner: str = ""
     persona_in: Many[str] = ()
-    tools_in: dict[str, list[str]] = Declared(default_factory=dict)
+    tools_in: dict[str, list[str]] = field(default_factory=dict)
     place: Literal["first", "last"] = "last"
     cut_note: bool = False
     scope_note: bool = False

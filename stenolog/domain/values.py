@@ -3,10 +3,8 @@
 They are the storage format: strict, no sets, no NaN, defaults left out. New fields have defaults (`codec`).
 """
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Literal, Protocol
-
-from pydantic import Field
 
 from .base.model import FrozenDict, FrozenJson, Integer, Json, Many, Positive, frozen_value
 
@@ -113,10 +111,10 @@ class Receipt:
     api: str = ""
     pipeline: str = ""
     counter: str = ""
-    policy: Json = Field(default_factory=dict)
-    plan: Json = Field(default_factory=dict)
+    policy: Json = field(default_factory=dict)
+    plan: Json = field(default_factory=dict)
     sent: str = ""
-    transport: Json = Field(default_factory=dict)
+    transport: Json = field(default_factory=dict)
 
 
 @frozen_value
@@ -129,7 +127,7 @@ class Tool:
 
     name: str
     description: str = ""
-    parameters: Json = Field(default_factory=dict)
+    parameters: Json = field(default_factory=dict)
     approval: bool = False
     """True: a person approves each call before it runs."""
     strict: bool | None = None
@@ -154,7 +152,7 @@ class TurnPolicy:
     """The rule that gives the turn when a message names no agent: its name and its options."""
 
     rule: str
-    options: FrozenJson = Field(default_factory=FrozenDict)
+    options: FrozenJson = field(default_factory=FrozenDict)
 
 
 class HasTurns(Protocol):

@@ -8,33 +8,54 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from inspect import Signature
 from itertools import takewhile
+from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Never, TypeAlias, TypeVar, cast, dataclass_transform
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    NamedTuple,
+    Never,
+    TypeAlias,
+    TypeVar,
+    cast,
+    dataclass_transform,
+)
 
-from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, JsonValue, ValidationError
-from pydantic.dataclasses import dataclass
-from pydantic.fields import FieldInfo
+from pydantic_core import ArgsKwargs, ValidationError
 
 from stenolog.domain.errors import InvalidEventError, InvalidPolicyError
 
-from .value_help import field_names, no_such_field, quoted, short_repr, signature, with_inherited_attributes
-
-# With `defer_build` a program that merely imports stenolog pays for no validator. Strict, since what is
-# stored must be read back as exactly the same value (see decision 1).
-STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, defer_build=True)
-T = TypeVar("T")
+from .schema import LATE, AnyJson, Check
+from .value_help import (
+    default_of,
+    field_names,
+    no_such_field,
+    quoted,
+    short_repr,
+    signature,
+    with_inherited_attributes,
+)
 
 if TYPE_CHECKING:
+    from inspect import Signature
+
+    from pydantic import JsonValue
+
     Many: TypeAlias = Sequence
 else:
+    JsonValue = Annotated[Any, AnyJson()]
 
     class Many:
         """A field of several: given as a list or a tuple, held as a tuple."""
 
         def __class_getitem__(cls, item: Any) -> Any:
             return tuple[item, ...]
+
+
+T = TypeVar("T")
+_new: Any = object.__new__
 
 
 class ValueMeta(type):
@@ -47,6 +68,8 @@ class ValueMeta(type):
     """The fields that may be given by place, in this order."""
     shorthands: Mapping[str, object] = MappingProxyType({})
     """Names that `from_shorthand` takes beside the fields, with their types."""
+    if TYPE_CHECKING:
+        __pydantic_validator__: Any
 
     def __call__(cls, /, *placed: Any, **fields: Any) -> Any:
         """Return a value of these fields; a list becomes a tuple. Raises `InvalidEventError`."""
@@ -56,7 +79,9 @@ class ValueMeta(type):
             if type(given) is list:
                 prepared[name] = tuple(given)
         try:
-            return super().__call__(**prepared)
+            return cls.__pydantic_validator__.validate_python(
+                ArgsKwargs((), prepared), self_instance=_new(cls)
+            )
         except ValidationError as error:
             strangers = sorted(prepared.keys() - vars(cls)["__dataclass_fields__"].keys())
             what = no_such_field(strangers, field_names(cls)) if strangers else first_error(error, cls)
@@ -88,10 +113,6 @@ class ValueMeta(type):
         """The fields, as `help`, IPython and `inspect.signature` show them."""
         return signature(cls)
 
-    @__signature__.setter
-    def __signature__(cls, _: object) -> None:
-        """Keep ours: pydantic sets one of its own when it builds a validator."""
-
 
 def first_error(error: ValidationError, cls: Any, found: Callable[[object], str] = quoted) -> str:
     """Return the first complaint, with its place and what was found there."""
@@ -113,20 +134,40 @@ def first_error(error: ValidationError, cls: Any, found: Callable[[object], str]
     return f"/{place}: {expected}, found {found(first['input'])}"
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field,))
 def frozen_value(cls: type[T], made_by: type[ValueMeta] = ValueMeta) -> type[T]:
     """Return a frozen, slotted, strictly validated dataclass of keyword-only fields; lists become tuples."""
     # `slots=True` makes a class anew, which must not bring these two along.
-    body = {name: thing for name, thing in vars(cls).items() if name not in ("__dict__", "__weakref__")}
-    body.setdefault("__repr__", short_repr)
+    own = {name: thing for name, thing in vars(cls).items() if name not in ("__dict__", "__weakref__")}
+    body = {**_METHODS, **own, **LATE}
     body["__doc__"] = with_inherited_attributes(cls.__doc__ or "", cls.__bases__)
-    made: Any = dataclass(frozen=True, slots=True, kw_only=True, repr=False, config=STRICT)(
-        made_by(cls.__name__, cls.__bases__, body)  # type: ignore[arg-type]
+    # Nothing is generated: what a dataclass would compile for each class makes up half of an import.
+    made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True, kw_only=True)(
+        made_by(cls.__name__, cls.__bases__, body)
     )
-    # Those of the dataclass belong to the class without slots, and fail on a name that is no field.
-    made.__setattr__, made.__delattr__ = _refuse_assignment, _refuse_deletion
+    names = [each.name for each in dataclasses.fields(made)]
+    made._content = attrgetter(*names or ["__class__"])
     result: type[T] = made
     return result
+
+
+def _eq(self: Any, other: Any) -> Any:
+    if other.__class__ is not self.__class__:
+        return NotImplemented
+    return self._content(self) == self._content(other)
+
+
+def _hash(self: Any) -> int:
+    return (self._content(self),).__hash__()
+
+
+def _getstate(self: Any) -> list[Any]:
+    return [getattr(self, each.name) for each in dataclasses.fields(self)]
+
+
+def _setstate(self: Any, state: list[Any]) -> None:
+    for each, value in zip(dataclasses.fields(self), state, strict=True):
+        object.__setattr__(self, each.name, value)
 
 
 def _refuse_assignment(self: object, name: str, value: object) -> None:
@@ -137,29 +178,41 @@ def _refuse_deletion(self: object, name: str) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
+_METHODS: Mapping[str, Any] = {
+    "__repr__": short_repr,
+    "__eq__": _eq,
+    "__hash__": _hash,
+    "__getstate__": _getstate,
+    "__setstate__": _setstate,
+    "__setattr__": _refuse_assignment,
+    "__delattr__": _refuse_deletion,
+    # As pydantic's own dataclasses have it, for those that pydantic is asked about.
+    "__pydantic_config__": {"strict": True, "extra": "forbid", "allow_inf_nan": False},
+}
+
+
 def construct(cls: type[T], **fields: Any) -> T:
     """Return a value from stored fields that are known to be valid, with defaults for the others."""
     # Nothing is validated: a program that asks one question need not wait until a validator is built.
-    made, kind = object.__new__(cls), cast(Any, cls)
+    made, kind = _new(cls), cast(Any, cls)
     for declared in dataclasses.fields(kind):
         name = declared.name
-        object.__setattr__(made, name, fields[name] if name in fields else _default(declared))
-    return made
+        object.__setattr__(made, name, fields[name] if name in fields else default_of(declared))
+    result: T = made
+    return result
 
 
-def _default(declared: Any) -> Any:
-    default = declared.default
-    if isinstance(default, FieldInfo):
-        return default.get_default(call_default_factory=True, validated_data={})
-    if default is dataclasses.MISSING:
-        raise TypeError(f"{declared.name}: expected a value, for there is no default")
-    return default
+class _Tag(NamedTuple):
+    # A factory that takes the validated data is never compared by `exclude_defaults`.
+    tag: str
+
+    def __call__(self, data: object) -> str:
+        return self.tag
 
 
 def tag(name: str) -> Any:
     """Return the default of a discriminating field: given by itself, and yet always written."""
-    # A factory that takes the validated data is never compared by `exclude_defaults`.
-    return Field(default_factory=lambda _data: name)
+    return dataclasses.field(default_factory=_Tag(name))  # type: ignore[arg-type]
 
 
 class PositionalMeta(ValueMeta):
@@ -170,7 +223,7 @@ class PositionalMeta(ValueMeta):
         try:
             fields = cls.by_name(placed, given)
             for each in dataclasses.fields(cls):  # type: ignore[arg-type]
-                if is_needed(each) and each.name not in fields:
+                if each.name not in fields and default_of(each) is dataclasses.MISSING:
                     raise InvalidPolicyError(f"{cls.__name__}: expected {each.name}, found nothing")
             made = super().__call__(**fields)
         except InvalidEventError as error:
@@ -180,15 +233,7 @@ class PositionalMeta(ValueMeta):
         return made
 
 
-def is_needed(field: dataclasses.Field[Any]) -> bool:
-    """Return whether a field of a rule has no default."""
-    declared = field.default if isinstance(field.default, FieldInfo) else None
-    if declared is not None:
-        return declared.is_required()
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-
-
-@dataclass_transform(frozen_default=True, field_specifiers=(Field,))
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def rule(cls: type[T]) -> type[T]:
     """Return a value whose fields may be given by place."""
     made: Any = frozen_value(cls, PositionalMeta)
@@ -202,16 +247,16 @@ def non_default_fields(rule: Any) -> dict[str, Any]:
     shown = {}
     for each in dataclasses.fields(rule):
         given = getattr(rule, each.name)
-        default = getattr(each.default, "default", each.default)
+        default = each.default
         if given != default and given != {}:
             shown[each.name] = deep_copy_json(given)
     return shown
 
 
 # Not made of `Integer`, which would keep the wider bound.
-Positive: TypeAlias = Annotated[int, Field(ge=1, lt=2**63)]
+Positive: TypeAlias = Annotated[int, Check(ge=1, lt=2**63)]
 """An integer from 1."""
-Natural: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
+Natural: TypeAlias = Annotated[int, Check(ge=0, lt=2**63)]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Half of what the decoder can read, since an event adds levels of its own.
 DEEPEST = 100
@@ -282,12 +327,12 @@ def clean(text: str) -> str:
 
 
 # Without a slash, since `agent/task` is the address of a lane.
-Name: TypeAlias = Annotated[str, Field(min_length=1, pattern=r"^[^/]*$")]
+Name: TypeAlias = Annotated[str, Check(min_length=1, pattern=r"^[^/]*$")]
 """An agent's name."""
-Integer: TypeAlias = Annotated[int, Field(ge=-(2**63), lt=2**63)]
-Key: TypeAlias = Annotated[str, AfterValidator(check_utf8)]
-Json: TypeAlias = Annotated[dict[str, JsonValue], AfterValidator(check_json)]
-Utc: TypeAlias = Annotated[AwareDatetime, AfterValidator(in_utc)]
+Integer: TypeAlias = Annotated[int, Check(ge=-(2**63), lt=2**63)]
+Key: TypeAlias = Annotated[str, Check(check_utf8)]
+Json: TypeAlias = Annotated[dict[str, JsonValue], Check(check_json)]
+Utc: TypeAlias = Annotated[datetime, Check(in_utc, tz_constraint="aware")]
 
 
 def _refuse(self: object, *_: object, **__: object) -> Never:
@@ -328,5 +373,5 @@ def frozen_json(value: Any) -> Any:
             return value
 
 
-FrozenJson: TypeAlias = Annotated[Json, AfterValidator(frozen_json)]
+FrozenJson: TypeAlias = Annotated[Json, Check(frozen_json)]
 """A JSON object within a state."""

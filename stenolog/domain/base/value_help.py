@@ -23,6 +23,7 @@ from typing import (
 from stenolog.domain.errors import CallerError
 
 from .near_names import closest
+from .schema import takes_data
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -121,7 +122,8 @@ def signature(cls: Any) -> Signature:
     parameters = []
     for name in sorted(names, key=lambda name: name == "type"):
         kind = Parameter.POSITIONAL_OR_KEYWORD if name in cls.positional else Parameter.KEYWORD_ONLY
-        default = _default(by_name[name]) if name in by_name else _short_default(hints[name])
+        default = default_of(by_name[name]) if name in by_name else _short_default(hints[name])
+        default = Parameter.empty if default is dataclasses.MISSING else default
         parameters.append(Parameter(name, kind, default=default, annotation=_Type(type_name(hints[name]))))
     return Signature(_needed_first(parameters))
 
@@ -143,15 +145,12 @@ def _short_default(kind: object) -> object:
     return "" if kind is str else ()
 
 
-def _default(field: dataclasses.Field[Any]) -> object:
-    declared = field.default
-    if declared is dataclasses.MISSING:
-        return Parameter.empty if field.default_factory is dataclasses.MISSING else field.default_factory()
-    if not hasattr(declared, "get_default"):
-        return declared
-    if declared.is_required():
-        return Parameter.empty
-    return declared.get_default(call_default_factory=True, validated_data={})
+def default_of(field: dataclasses.Field[Any]) -> Any:
+    """Return the default of a field; `MISSING` if it must be given."""
+    factory: Any = field.default_factory
+    if factory is dataclasses.MISSING:
+        return field.default
+    return factory({}) if takes_data(factory) else factory()
 
 
 class _Type(str):
@@ -196,7 +195,7 @@ def _arguments(value: Any) -> Iterator[str]:
         given = getattr(value, each.name)
         if each.name == "parts" and short:
             yield from (f"{name}={quoted(said)}" for name, said in short.items() if said)
-        elif each.name != "type" and given != _default(each):
+        elif each.name != "type" and given != default_of(each):
             yield f"{each.name}={quoted(given)}"
 
 

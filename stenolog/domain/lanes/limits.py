@@ -7,9 +7,8 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import Field, JsonValue
-
 from stenolog.domain.base.model import Natural, rule
+from stenolog.domain.base.schema import Check
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.parts import FilePart, ProviderPart, TextPart, ToolCall, UserPart
@@ -38,11 +37,11 @@ class Limits:
 
     max_steps: Natural | None = 50
     max_tokens: Natural | None = None
-    max_cost: Annotated[float, Field(ge=0)] | None = None
+    max_cost: Annotated[float, Check(ge=0)] | None = None
     same_call: Natural | None = 3
     ping_pong: Natural | None = 3
     same_error: Natural | None = 3
-    seconds: Annotated[float, Field(ge=0)] | None = None
+    seconds: Annotated[float, Check(ge=0)] | None = None
     same_words: Natural | None = 3
 
     def fault(self) -> str:
@@ -326,7 +325,7 @@ def delegated_usage(result: ToolResult | AssistantMessage) -> Iterator[tuple[str
             pass
 
 
-def _usage(given: Mapping[str, JsonValue]) -> Usage:
+def _usage(given: Mapping[str, object]) -> Usage:
     known: dict[str, Any] = {kind: given[kind] for kind in Tokens._fields if type(given.get(kind)) is int}
     return Usage(**{kind: known[kind] for kind in known if 0 <= known[kind] < MAX_TOKENS_PER_CALL})
 

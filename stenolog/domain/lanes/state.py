@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
-from pydantic import AfterValidator
-
 from stenolog.domain.base.model import FrozenDict
+from stenolog.domain.base.schema import Check
 from stenolog.domain.erasure import DAMAGED
 from stenolog.domain.errors import CorruptLogError, StoredDataError, UnsupportedVersionError
 from stenolog.domain.events import AssistantMessage, Event, ToolResult
@@ -262,10 +261,10 @@ class State(NamedTuple):
     """
 
     position: int = 0
-    lanes: Annotated[Mapping[str, LaneState], AfterValidator(FrozenDict)] = FrozenDict()
+    lanes: Annotated[Mapping[str, LaneState], Check(FrozenDict)] = FrozenDict()
     members: tuple[str, ...] = ()
     waiting: int = 0
-    approvals: Annotated[Mapping[str, tuple[str, ...]], AfterValidator(FrozenDict)] = FrozenDict()
+    approvals: Annotated[Mapping[str, tuple[str, ...]], Check(FrozenDict)] = FrozenDict()
     summaries: tuple[Summary, ...] = ()
     blocked: Blocked | None = None
     anomalies: int = 0

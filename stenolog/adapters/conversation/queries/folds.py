@@ -14,14 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import (
-    Any,
-    Generic,
-    TypeAlias,
-    TypeVar,
-)
-
-from pydantic import TypeAdapter
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from stenolog._version import __version__
 from stenolog.adapters.store.contract.values import LAST, Head
@@ -37,6 +30,9 @@ from stenolog.domain.lanes.step import INITIAL, evolve
 from stenolog.domain.policy import HISTORIES
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.projections.fold import Fold
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 S = TypeVar("S")
 WORTH_KEEPING = 32
@@ -92,6 +88,8 @@ class Json(Generic[S]):
 
     @cached_property
     def _adapter(self) -> TypeAdapter[S]:
+        from pydantic import TypeAdapter
+
         return TypeAdapter(self.kind)
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pydantic_core
-from pydantic import ValidationError
+from pydantic_core import ValidationError
 
 from stenolog.domain.base.model import first_error
 from stenolog.domain.base.near_names import closest

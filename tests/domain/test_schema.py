@@ -1,0 +1,107 @@
+"""Laws of the schemas of values: pydantic makes the same of their annotations."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from dataclasses import FrozenInstanceError, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+from pydantic_core import ArgsKwargs, ValidationError
+
+from stenolog.domain.codec import REGISTRY
+from stenolog.events import ModeSwitch, Unknown, UserMessage
+from stenolog.parts import TextPart
+from tests.strategies import KINDS, events, json_values
+
+ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {cls: TypeAdapter(cls) for cls in KINDS}
+JUNK = st.one_of(
+    json_values(), st.just("unchanged"), st.just(2**63), st.just([{"type": "text"}]), st.just([{"text": 1}])
+)
+
+
+def outcome(validate: Any, *given: Any, **named: Any) -> object:
+    """Return the value, or all complaints."""
+    try:
+        return validate(*given, **named)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False)
+        return sorted((each["type"], repr(each["loc"]), each["msg"], repr(each["input"])) for each in found)
+
+
+@st.composite
+def nearly(draw: st.DrawFn) -> tuple[type[Any], dict[str, Any]]:
+    """Return a kind of event, and the JSON of one with some fields or inner values exchanged."""
+    event = draw(events().filter(lambda event: not isinstance(event, Unknown)))
+    fields = json.loads(REGISTRY.dump(event)[1])
+    for _ in range(draw(st.integers(0, 2))):
+        inner: Any = fields
+        key: Any = draw(st.sampled_from([*fields, "meta", "parts", "no such field"]))
+        while isinstance(inner.get(key), dict) and inner[key] and draw(st.booleans()):
+            inner = inner[key]
+            key = draw(st.sampled_from([*inner]))
+        inner[key] = draw(JUNK)
+    return type(event), fields
+
+
+@given(nearly())
+def test_stored_json_is_read_and_refused_as_pydantic_does(case: tuple[type[Any], dict[str, Any]]) -> None:
+    cls, fields = case
+    payload = json.dumps(fields)
+
+    assert outcome(cls.__pydantic_validator__.validate_json, payload) == outcome(
+        ADAPTERS[cls].validator.validate_json, payload
+    )
+
+
+@given(nearly())
+def test_given_fields_are_taken_and_refused_as_pydantic_does(case: tuple[type[Any], dict[str, Any]]) -> None:
+    cls, fields = case
+    found, expected = (
+        outcome(each.validate_python, ArgsKwargs((), fields), self_instance=object.__new__(cls))
+        for each in (cls.__pydantic_validator__, ADAPTERS[cls].validator)
+    )
+
+    assert found == expected
+
+
+@given(events().filter(lambda event: not isinstance(event, Unknown)))
+def test_an_event_is_written_as_pydantic_does(event: Any) -> None:
+    found, expected = (
+        each.to_json(event, exclude_defaults=True)
+        for each in (type(event).__pydantic_serializer__, ADAPTERS[type(event)].serializer)
+    )
+
+    assert found == expected
+
+
+def test_pydantic_finds_the_words_and_types_of_a_value_in_a_model_of_an_application() -> None:
+    schema = TypeAdapter(list[TextPart]).json_schema()["$defs"]["TextPart"]
+
+    assert schema["description"].startswith("Plain text, as it was said.")
+    assert schema["required"] == ["text"]
+    assert schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("event", [UserMessage("hi", meta={"a": [1]}), ModeSwitch(joins=["coder"])])
+def test_a_value_is_copied_and_pickled_and_never_changed(event: Any) -> None:
+    same = (copy.copy(event), copy.deepcopy(event), pickle.loads(pickle.dumps(event)), replace(event))
+
+    assert all(type(each) is type(event) and each == event for each in same)
+    assert replace(event, run="other") != event
+    with pytest.raises(FrozenInstanceError):
+        event.run = "other"
+
+
+def test_equal_values_have_one_hash_and_belong_to_one_class() -> None:
+    assert {TextPart("hi"), TextPart("hi")} == {TextPart("hi")}
+    others: list[object] = [UserMessage("hi"), "hi"]
+
+    assert TextPart("hi") not in others
+    with pytest.raises(TypeError, match="unhashable type: 'dict'"):
+        hash(UserMessage("hi"))
