@@ -1,4 +1,4 @@
-"""Ids and salts are random, whichever thread or process draws them."""
+"""Ids and salts differ, whichever thread or process draws them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ def test_no_two_are_the_same_even_where_threads_draw_at_once() -> None:
 
     assert len(set(ids)) == len(ids) == 8000
     assert {len(id) for id in ids} == {16}
+
+
+def test_ids_of_a_process_are_in_order_so_that_an_index_grows_at_its_end() -> None:
+    ids = [new_id() for _ in range(1000)]
+
+    assert ids == sorted(ids)
 
 
 def test_salts_of_an_edge_differ() -> None:
