@@ -169,9 +169,9 @@ class Process:
         return START + timedelta(seconds=round(self.host.loop.now, 6))
 
     def _written(self, real: Callable[..., Any]) -> Any:
-        def written(work: Callable[[Any], Any]) -> Any:
-            def killed_before_commit(connection: Any) -> Any:
-                result = work(connection)
+        def written(work: Callable[[], Any]) -> Any:
+            def killed_before_commit() -> Any:
+                result = work()
                 if self.dies("commit"):
                     self.kill()
                     raise Killed

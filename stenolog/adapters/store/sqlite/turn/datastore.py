@@ -114,7 +114,7 @@ class SqliteLogDatastore(SQLiteDatastore):
         held = False
         try:
             if self.in_memory:
-                # One connection serves all threads here. For `map`, see `Transaction._begin`.
+                # One connection serves all threads here. For `map`, see `Transaction.begin`.
                 (held,) = map(self.thread_lock.acquire, (True,), (self.deadline,))
                 if not held:
                     raise self.timed_out()
@@ -307,7 +307,7 @@ class SqliteLogDatastore(SQLiteDatastore):
         """Move the write-ahead log into the file; return False if others are reading it."""
         if self.in_memory:
             return True
-        return self.written(lambda connection: _checkpoint(connection, self.deadline))
+        return self.written(lambda: _checkpoint(self.writer, self.deadline))
 
     def _versions(self) -> Generator[int, None, None]:
         """Yield a value that changes with other connections' commits, and after failures."""

@@ -53,11 +53,12 @@ class WritableStore(Protocol):
 
     path: str
     thread_lock: Lock
+    writer: sqlite3.Connection
 
     def check(self) -> None:
         """Raise `StoreError` if the datastore is unusable."""
 
-    def written(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def written(self, work: Callable[[], T]) -> T:
         """Return what the work returns, committed."""
 
 
@@ -75,7 +76,8 @@ class GroupCommit(WriteQueue[Job[Any]]):
         is_busy = self._datastore.thread_lock.locked() or not self._queue.empty()
         if is_busy and current_thread() is not self._thread:
             return self._wait(job)
-        part, result = self._datastore.written(partial(_alone, job))
+        part = SingleWrite(self._datastore.writer)
+        result = self._datastore.written(partial(job, part))
         # After the commit: a head that was never committed would leave a gap in the positions.
         part.remember()
         return result
@@ -112,8 +114,8 @@ class GroupCommit(WriteQueue[Job[Any]]):
             part.remember()
         self._finish(taken)
 
-    def _batch(self, taken: list[PendingJob[Any]], connection: sqlite3.Connection) -> WriteBatch:
-        part = WriteBatch(connection, self._store.path)
+    def _batch(self, taken: list[PendingJob[Any]]) -> WriteBatch:
+        part = WriteBatch(self._datastore.writer, self._store.path)
         for waiting in self._gathering(taken):
             part.run(waiting)
         part.finish()
@@ -206,11 +208,6 @@ class SingleWrite(Savepoint):
             self._connection.execute("ROLLBACK")
 
 
-def _alone(job: Job[T], connection: sqlite3.Connection) -> tuple[SingleWrite, T]:
-    part = SingleWrite(connection)
-    return part, job(part)
-
-
 class WriteBatch(Savepoint):
     """The part of many successive jobs.
 
@@ -221,7 +218,7 @@ class WriteBatch(Savepoint):
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         super().__init__(connection)
         self._path = path
-        # With commit hooks the transaction has begun already (see `Transaction._begin`).
+        # With commit hooks the transaction has begun already (see `Transaction.begin`).
         self._begun = connection.in_transaction
         self._rows: list[Row] = []
         self._gathered: list[PendingJob[Any]] = []

@@ -147,7 +147,7 @@ def writing(store: TransactionStore) -> Iterator[sqlite3.Connection]:
             transaction.end()
 
 
-def written(store: TransactionStore, work: Callable[[sqlite3.Connection], T]) -> T:
+def written(store: TransactionStore, work: Callable[[], T]) -> T:
     """Return what the work returns, committed; rolled back if it raises.
 
     Work of one statement needs no more; other work begins SQLite's transaction itself.
@@ -156,7 +156,8 @@ def written(store: TransactionStore, work: Callable[[sqlite3.Connection], T]) ->
     transaction = Transaction(store, lazily=True)
     try:
         try:
-            result = work(transaction.begin())
+            transaction.begin()
+            result = work()
             transaction.commit()
         finally:
             transaction.end()
