@@ -53,7 +53,7 @@ with stenolog.open(sys.argv[1]) as log:
     run_server(Starlette(routes=routes), "127.0.0.1", 0, "", opens=False)"""
 # Noted in the page itself: a message from the browser to this process takes as long as some of the work.
 NOTE_FIRST_ROW = """new MutationObserver((_, watching) => {
-    if (!document.querySelector("main a[href*='/c/']")) return;
+    if (!document.querySelector("main a[href*='/read/']")) return;
     watching.disconnect();
     requestAnimationFrame(() => setTimeout(() => { window.shownAt = performance.now(); }, 0));
 }).observe(document, { childList: true, subtree: true });"""
@@ -75,6 +75,28 @@ STEP = """async (at) => {
             + `${document.querySelector("#panel")?.textContent.slice(0, 80)} in the panel`);
     }
     return performance.now() - start;
+}"""
+
+TURN = """async (at) => {
+    const { go } = await import(document.querySelector("script[src$='/read.js']").src);
+    const start = performance.now();
+    go(at, { isJump: true });
+    while (document.querySelector("#text .item[aria-current]")?.dataset.position != at) {
+        await new Promise(done => requestAnimationFrame(done));
+        if (performance.now() - start > 60000) throw new Error(`${at} is not read`);
+    }
+    return performance.now() - start;
+}"""
+FRAMES = """async () => {
+    const box = document.getElementById("text"), times = [];
+    let last = performance.now();
+    for (let frame = 0; frame < 180; frame += 1) {
+        box.scrollTop += 40;
+        await new Promise(done => requestAnimationFrame(done));
+        times.push(performance.now() - last);
+        last = performance.now();
+    }
+    return times;
 }"""
 
 NOTCH = """async (nth) => {
@@ -102,6 +124,7 @@ def run() -> Iterable[Row]:
             with served(db) as url, opened(browser) as page:
                 for size in SIZES:
                     yield from conversation(page, url, size)
+                    yield from reading(page, url, size)
                 yield beside_empty(page, url, "a diff of 200 kB", f"{url}/diff/diff?agent=coder", 100)
                 yield notches(page, url)
                 yield live(page, url, db)
@@ -179,6 +202,23 @@ def conversation(page: Page, url: str, size: int) -> Iterator[Row]:
     yield Row(f"{size:,} entries, nodes in the page", nodes, 2000, "nodes")
 
 
+def reading(page: Page, url: str, size: int) -> Iterator[Row]:
+    """Yield the rows of a conversation that is read: until it can be used, jumps to turns, scrolling."""
+    address = f"{url}/read/talk%20of%20{size}?turn=100"
+    yield beside_empty(page, url, f"{size:,} entries, until they can be read", address, 400)
+    page.goto(address)
+    turns = page.evaluate("+document.getElementById('read').dataset.total")
+    page.wait_for_timeout(LOOK_MS)
+    chance = random.Random(3)
+    places = [
+        page.request.get(f"{url}/read/talk%20of%20{size}?turn={turn}").text()
+        for turn in (chance.randint(1, turns) for _ in range(STEPS))
+    ]
+    positions = [int(text.split('data-at="')[1].split('"')[0]) for text in places]
+    yield ms(f"{size:,} entries, a jump to a turn", [page.evaluate(TURN, at) for at in positions], 50)
+    yield ms(f"{size:,} entries, a frame while one scrolls", page.evaluate(FRAMES), 17)
+
+
 def beside_empty(page: Page, url: str, name: str, address: str, limit: float) -> Row:
     """Compare a page with an empty one, both loaded and painted in turns."""
     times: dict[str, list[float]] = {address: [], f"{url}/empty": []}
@@ -242,7 +282,7 @@ def first_paint(browser: Browser, db: Path) -> Row:
             start = time.perf_counter()
             with inspected(db) as url:
                 page.goto(url, wait_until="commit")
-                page.wait_for_selector("main a[href*='/c/']")
+                page.wait_for_selector("main a[href*='/read/']")
                 page.evaluate(PAINTED)
                 found.append((time.perf_counter() - start) * 1e3)
     row = ms("from `stenolog inspect` to the first page", found[1:], 1000)

@@ -12,13 +12,15 @@ AT = 9
 class Screen(NamedTuple):
     """A screen: its address, words that stand on it, and the link by which it is reached.
 
-    `start` is the address of the screen with the link, `link` the link's accessible name.
+    `start` is the address of the screen with the link, `link` the link's accessible name. `is_folded`: it is
+    seen when "More" is opened.
     """
 
     path: str
     shows: str
     start: str = ""
     link: str = ""
+    is_folded: bool = False
 
 
 HERE = f"/c/{DEMO}?at={AT}&agent=reviewer"
@@ -28,20 +30,26 @@ SCREENS = {
     "conversations": Screen("/", "A failing test", HERE, "Conversations"),
     "search": Screen("/?q=parser", "The parser reads local time."),
     "a search without hits": Screen("/?q=nosuchword", "0 entries"),
-    "read": Screen(f"/read/{DEMO}?at={AT}&agent=reviewer", "Where from?", HERE, "Read"),
+    "read": Screen(f"/read/{DEMO}", "Where from?", "/", "A failing test"),
     "read, words": Screen(f"/read/{DEMO}?at=9&agent=coder&words=parser+local+time", "stood in entry"),
-    "conversation": Screen(f"/c/{DEMO}", "What coder is sent at", "/", "A failing test"),
+    "conversation": Screen(f"/c/{DEMO}", "What coder is sent at", f"/read/{DEMO}", "Entries"),
     "another agent": Screen(HERE, "What reviewer is sent at 9", f"/c/{DEMO}?at={AT}", "reviewer"),
     "request": Screen(f"/request/{DEMO}?at={AT}&agent=reviewer", "What reviewer is sent", HERE, "Request"),
     "context": Screen(f"/context/{DEMO}?agent=reviewer", "Context of reviewer over time", HERE, "Context"),
-    "machine": Screen(f"/machine/{DEMO}?at={AT}&agent=reviewer", "Machine of reviewer", HERE, "Machine"),
+    "machine": Screen(
+        f"/machine/{DEMO}?at={AT}&agent=reviewer", "Machine of reviewer", HERE, "Machine", True
+    ),
     "difference": Screen(f"/diff/{DEMO}?at={AT}&agent=reviewer", "with position", HERE, "Diff"),
     "compaction": Screen(f"/compaction/{DEMO}?at=21&agent=coder", "summary", AT_SUMMARY, "Compaction"),
-    "what if": Screen(f"/whatif/{DEMO}?at={AT}&agent=reviewer", "What if reviewer at 9", HERE, "What if"),
+    "what if": Screen(
+        f"/whatif/{DEMO}?at={AT}&agent=reviewer", "What if reviewer at 9", HERE, "What if", True
+    ),
     "what if, answered": Screen(f"/whatif/{DEMO}?at=21&agent=coder&budget=120&mode=run", "over-budget"),
     "compaction, one put back": Screen(f"/compaction/{DEMO}?at=21&agent=coder&with=3", "put back"),
     "difference of conditions": Screen(f"/diff/{DEMO}?at=21&agent=coder&budget=120", "over-budget"),
-    "proof": Screen(f"/proof/{DEMO}?at={AT}&agent=reviewer", "Computed now, from the file", HERE, "Proof"),
+    "proof": Screen(
+        f"/proof/{DEMO}?at={AT}&agent=reviewer", "Computed now, from the file", HERE, "Proof", True
+    ),
     "entry": Screen(f"/entry/{DEMO}?at=3", "Entry 3"),
     "a wrong address": Screen("/c/dema", "did you mean 'demo'?"),
 }

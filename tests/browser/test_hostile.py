@@ -77,7 +77,7 @@ def test_the_list_of_hostile_names_is_text_and_its_links_lead_to_the_conversatio
         listed = page.inner_text("main")
         for text in hostile.TEXTS:
             assert hostile.name_from(text)[:20] in listed
-        links = page.locator("tbody a[href*='/c/']:not([href*='?'])").evaluate_all(
+        links = page.locator("tbody a[href*='/read/']:not([href*='?'])").evaluate_all(
             "all => all.map(each => each.href)"
         )
         assert len(set(links)) == len(hostile.TEXTS) + 1

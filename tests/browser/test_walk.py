@@ -66,6 +66,8 @@ def test_every_screen_shows_what_it_is_for_with_and_without_scripts(visit: Open,
 def test_every_screen_is_reached_by_mouse(visit: Open, name: str) -> None:
     screen = LINKED[name]
     page = visit(screen.start)
+    if screen.is_folded:
+        page.get_by_text("More", exact=True).click()
     page.get_by_role("link", name=screen.link, exact=True).first.click()
     page.get_by_text(screen.shows).first.wait_for()
     assert is_at(page, screen)
@@ -78,7 +80,9 @@ def test_every_screen_is_reached_by_keyboard_alone(visit: Open, name: str) -> No
     wanted = page.get_by_role("link", name=screen.link, exact=True).first
     for _ in range(MOST_TABS):
         page.keyboard.press("Tab")
-        if wanted.evaluate("link => link === document.activeElement"):
+        if screen.is_folded and page.evaluate("document.activeElement.textContent") == "More":
+            page.keyboard.press("Enter")
+        elif wanted.count() and wanted.evaluate("link => link === document.activeElement"):
             break
     else:
         pytest.fail(f"{screen.link!r} is not reached by {MOST_TABS} times Tab")

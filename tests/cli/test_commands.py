@@ -175,7 +175,7 @@ def test_the_page_opens_by_itself_only_for_a_person_at_this_machine(
 def test_the_demo_does_not_page_and_its_last_line_is_an_address_to_click(tmp_path: Path) -> None:
     with Terminal("demo", cwd=tmp_path) as terminal:
         before = terminal.expect("Open http://127.0.0.1:")
-        terminal.expect("/c/demo?token=")
+        terminal.expect("/read/demo?token=")
         terminal.expect("  (Ctrl-C ends it)")
 
     assert "stenolog timeline demo" in before

@@ -35,7 +35,7 @@ def test_the_command_prints_an_address_that_opens_the_page_and_follows_the_conve
             with httpx.Client(base_url=f"http://{where.netloc}", follow_redirects=True) as web:
                 page = web.get(url)
                 assert "Which test fails?" in page.text
-                tail = page.url.path.replace("/c/", "/tail/")
+                tail = page.url.path.replace("/read/", "/tail/")
                 with web.stream("GET", tail, params={"after": 2}) as stream:
                     log["demo"].append(stenolog.UserMessage("More."))
                     assert (

@@ -42,7 +42,7 @@ def log(log: stenolog.Log) -> stenolog.Log:
 
 def names(page: str) -> list[str]:
     """Return the conversations on a page."""
-    return list(dict.fromkeys(re.findall(r'href="/c/([^"?]*)', page)))
+    return list(dict.fromkeys(re.findall(r'href="/read/([^"?]*)', page)))
 
 
 def test_a_row_tells_project_branch_agent_model_turns_errors_tokens_and_money(web: TestClient) -> None:
@@ -92,7 +92,7 @@ def test_hits_are_grouped_by_conversation_with_the_words_marked(web: TestClient,
     page = web.get("/?q=oven").text
     assert names(page) == ["coder", "writer"]
     assert "The <mark>oven</mark> is hot" in page
-    assert '<a href="/c/coder?q=oven">3 more here</a>' in page
+    assert '<a href="/read/coder?q=oven">3 more here</a>' in page
     assert "7 entries with “oven” in 2 conversations" in words(page)
 
 
@@ -112,7 +112,7 @@ def test_a_row_leads_to_the_proof_where_there_is_such_a_page(web: TestClient) ->
 
 def test_a_fork_is_named_with_its_parent(web: TestClient, log: stenolog.Log) -> None:
     log["coder"].fork(after=2, name="again")
-    assert 'href="/c/coder?at=2" title="coder">fork at 2</a>' in web.get("/").text
+    assert 'href="/read/coder?at=2" title="coder">fork at 2</a>' in web.get("/").text
 
 
 def test_the_list_goes_on_on_the_next_page_with_the_same_filters(

@@ -61,7 +61,7 @@ FOUND = [
 ]
 PAGES = tuple(value for value in FOUND if isinstance(value, Page))
 TEXTS = tuple(value for value in FOUND if isinstance(value, TextPage))
-SCREENS = [(page.name, page.link) for page in sorted(PAGES, key=lambda page: page.rank) if page.link]
+SCREENS = [page for page in sorted(PAGES, key=lambda page: page.rank) if page.link]
 """The pages of a conversation that lead to one another, in the order of the links."""
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 """The types of the files in the folder `static`, by their endings; others are not served."""
@@ -108,6 +108,8 @@ class Inspector:
         def show(query: Query) -> Response:
             shown = {"root": query.root, "here": page.name, "wanted": query.conditions, **page.view(query)}
             shown["streams"] = page.streams
+            if page.of_conversation and page.twin is not None:
+                shown["screens"] = [each for each in SCREENS if each is page or each.applies(query)]
             if page.streams:
                 pieces = self._templates.get_template(template).generate(**shown)
                 return StreamingResponse(pieces, media_type="text/html; charset=utf-8")

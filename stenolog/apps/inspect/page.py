@@ -46,7 +46,8 @@ class Page(NamedTuple):
     A page of a conversation is at `/NAME/CONVERSATION`, its twin at `/NAME.json/CONVERSATION`; the first page
     has no name. `template` is NAME.html by default. `twin` returns the data of the command that shows the
     same; a fragment has none. `streams`: it is sent piece by piece. `link` is its title in the links between
-    the pages of a conversation, in the order of `rank`; one without is not among them.
+    the pages of a conversation, in the order of `rank`, those with `is_more` folded; one without is not among
+    them, nor is one that does not apply to a conversation.
     """
 
     name: str
@@ -57,6 +58,8 @@ class Page(NamedTuple):
     streams: bool = False
     link: str = ""
     rank: int = 0
+    is_more: bool = False
+    applies: Callable[[Query], bool] = lambda query: True
 
     @property
     def path(self) -> str:

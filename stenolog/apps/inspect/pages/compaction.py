@@ -72,4 +72,8 @@ def twin(query: Query) -> Answer:
     return Answer(compaction_data(query.conversation, query.agent, *_asked_compaction(query)))
 
 
-page = Page("compaction", view, twin, link="Compaction", rank=5)
+def _is_compacted(query: Query) -> bool:
+    return bool(query.index.of_kind("sc") or query.index.cuts)
+
+
+page = Page("compaction", view, twin, link="Compaction", rank=6, applies=_is_compacted)

@@ -75,4 +75,4 @@ def twin(query: Query) -> Answer:
     return Answer(stats_data(found), unrecorded(query.conversation, found.agent))
 
 
-page = Page("context", view, twin, link="Context", rank=4)
+page = Page("context", view, twin, link="Context", rank=5)

@@ -157,7 +157,7 @@ def twin(query: Query) -> Answer:
     return Answer({"conversation": talk.name, "entries": entries})
 
 
-page = Page("c", view, twin, template="conversation.html", link="Conversation", rank=1)
+page = Page("c", view, twin, template="conversation.html", link="Entries", rank=2)
 # Parts of the page, for which its script asks.
 rows_fragment = Page("rows", rows_view, template="rows_fragment.html")
 ticks_fragment = Page("ticks", ticks_view, template="ticks.html")

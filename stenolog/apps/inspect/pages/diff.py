@@ -169,4 +169,4 @@ def twin(query: Query) -> Answer:
     return Answer(difference_data(asked_difference(query)), notes)
 
 
-page = Page("diff", view, twin, link="Diff", rank=3)
+page = Page("diff", view, twin, link="Diff", rank=4)

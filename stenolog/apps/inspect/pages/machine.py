@@ -96,4 +96,4 @@ def twin(query: Query) -> Answer:
     return Answer(state_data(state_at(query.conversation, query.at)))
 
 
-page = Page("machine", view, twin, link="Machine", rank=7)
+page = Page("machine", view, twin, link="Machine", rank=8, is_more=True)

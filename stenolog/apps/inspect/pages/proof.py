@@ -101,4 +101,4 @@ def twin(query: Query) -> Answer:
     return Answer(found.data, found.notes, found.failed)
 
 
-page = Page("proof", view, twin, streams=True, link="Proof", rank=8)
+page = Page("proof", view, twin, streams=True, link="Proof", rank=9, is_more=True)

@@ -125,6 +125,6 @@ def text(query: Query) -> File:
     return File(reason.text.encode())
 
 
-page = Page("request", view, twin, link="Request", rank=2)
+page = Page("request", view, twin, link="Request", rank=3)
 fragment = Page("part-request", part, template="request_part.html")
 whole_text = TextPage("text", text)

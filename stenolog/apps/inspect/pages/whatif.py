@@ -96,5 +96,5 @@ def twin(query: Query) -> Answer:
     return Answer(whatif_data(asked, asked.whatif()), notes)
 
 
-page = Page("whatif", view, twin, link="What if", rank=6)
+page = Page("whatif", view, twin, link="What if", rank=7, is_more=True)
 fragment = Page("part-whatif", view, template="whatif_sums.html")

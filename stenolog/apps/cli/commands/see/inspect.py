@@ -54,7 +54,7 @@ def serve(
 
     Raises OSError for a taken port, and `MissingExtraError`.
     """
-    app, path = inspector(log, allow_fork=allow_fork), f"/c/{quote(name)}" if name else "/"
+    app, path = inspector(log, allow_fork=allow_fork), f"/read/{quote(name)}" if name else "/"
     run_server(app, host, port, f"{path}?{urlencode({'token': app.state.token})}", opens=opens)
 
 
