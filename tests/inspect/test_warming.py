@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import UserMessage
-from stenolog.adapters.conversation.queries.requests.window_cache import windows_of
+from stenolog.adapters.conversation.queries.requests.window_cache import STRIDE, windows_of
 from stenolog.apps.inspect import warming
 from stenolog.apps.inspect.warming import Warmer
 from stenolog.context import Budget
@@ -55,7 +55,7 @@ def test_work_waits_while_pages_are_asked_for(monkeypatch: pytest.MonkeyPatch) -
     assert done == []
 
 
-def test_a_look_at_a_long_conversation_makes_snapshots_of_its_past(
+def test_a_look_at_a_long_conversation_makes_windows_of_its_past(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(warming, "IDLE_SECONDS", 0.0)
@@ -67,12 +67,11 @@ def test_a_look_at_a_long_conversation_makes_snapshots_of_its_past(
             assert web.get("/panel/demo", params={"agent": "coder", "at": "5"}).status_code == 200
         until = time.monotonic() + 20
         while time.monotonic() < until:
-            ladders = list(windows_of(log)._ladders.values())
-            if ladders and len(ladders[0]) >= 1024 // 64:
+            if len(windows_of(log)) >= 1024 // STRIDE:
                 break
             time.sleep(0.02)
         else:
-            pytest.fail("no snapshots were made")
+            pytest.fail("no windows were made")
 
 
 def test_a_page_that_is_loaded_again_and_again_is_made_once(

@@ -52,6 +52,26 @@ def session_log(seed: int, length: int) -> list[Entry]:
     return [Entry("talk", i, f"e{i}", START, "", event) for i, event in enumerate(session(seed, length), 1)]
 
 
+def late_results(seed: int, length: int) -> list[Entry]:
+    """Return random turns of a coder and a tester, whose calls may get a result late, or none."""
+    random, events, waiting = Random(seed), list[Event](), list[ToolCall]()
+    for nth in range(length):
+        kind = random.random()
+        if kind < 0.35:
+            events.append(UserMessage(text=f"{nth}", tags=["goal"] if kind < 0.01 else []))
+        elif kind < 0.7:
+            made = [
+                ToolCall(id=f"{nth}-{i}", name=random.choice("abc"), arguments="{}") for i in range(nth % 4)
+            ]
+            agent = "tester" if kind > 0.65 else "coder"
+            events.append(AssistantMessage(agent=agent, text=f"{nth}", tool_calls=made))
+            waiting += made
+        elif waiting:
+            call = waiting.pop(random.randrange(len(waiting)) if kind > 0.9 else 0)
+            events.append(ToolResult(call_id=call.id, name=call.name, text=f"{nth}"))
+    return [Entry("talk", i, f"e{i}", START, "", event) for i, event in enumerate(events, 1)]
+
+
 def conversation(seed: int, turns: int) -> list[Event]:
     """Return a conversation with one agent, in which each answer keeps its request's receipt.
 

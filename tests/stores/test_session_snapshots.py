@@ -13,18 +13,24 @@ from stenolog import (
     AssistantMessage,
     Conversation,
     Entry,
+    Event,
     Log,
     ModeSwitch,
+    TextPart,
     ToolCall,
     ToolResult,
     UserMessage,
 )
 from stenolog.adapters.conversation.queries import folds
+from stenolog.adapters.conversation.queries.requests.building import BuiltRequest
 from stenolog.adapters.conversation.queries.requests.window_cache import windows_of
 from stenolog.adapters.store.reading import reader
+from stenolog.domain.policy import Policy
 from stenolog.events import PositionRange
+from stenolog.parts import ImagePart
 from stenolog.projections.requests import build
 from stenolog.projections.requests.incremental import snapshot
+from tests.requests.policies import SMALL
 
 TURNS = 40
 
@@ -117,8 +123,12 @@ def other_card(conversation: Conversation) -> None:
 
 
 def summarise(conversation: Conversation) -> None:
-    covers = [PositionRange(first=2, last=9)]
-    conversation.append(AssistantMessage(agent="coder", purpose="summary", covers=covers, text="In short."))
+    conversation.append(IN_SHORT)
+
+
+IN_SHORT = AssistantMessage(
+    agent="coder", purpose="summary", covers=[PositionRange(first=2, last=9)], text="In short."
+)
 
 
 def orphan(conversation: Conversation) -> None:
@@ -160,7 +170,7 @@ def beside(path: Path) -> bytes:
 
 def words(log: Log) -> list[str]:
     key = log["talk"].key or 0
-    return [name for name in log.checkpoints.names(key) if "session" in name or "segment" in name]
+    return [name for name in log.checkpoints.names(key) if "session" in name or "segments" in name]
 
 
 @pytest.mark.parametrize("is_deleted", [False, True])
@@ -182,11 +192,11 @@ def test_erased_words_are_in_no_snapshot(path: Path, is_deleted: bool) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE checkpoints SET state = zeroblob(40) WHERE fold LIKE 'segment 1 %'",
-        "DELETE FROM checkpoints WHERE fold LIKE 'segment 1 %'",
+        "UPDATE checkpoints SET state = zeroblob(40) WHERE fold LIKE 'segments %' AND first = 1",
+        "DELETE FROM checkpoints WHERE fold LIKE 'segments %' AND first = 1",
         "UPDATE checkpoints SET digest = zeroblob(32) WHERE fold LIKE 'session %'",
         "UPDATE checkpoints SET version = 'another' WHERE fold LIKE 'session %'",
-        "UPDATE checkpoints SET version = 'another' WHERE fold LIKE 'segment 0 %'",
+        "UPDATE checkpoints SET version = 'another' WHERE fold LIKE 'segments %' AND first = 0",
     ],
 )
 def test_a_snapshot_that_is_damaged_foreign_or_of_another_release_is_not_used(
@@ -230,6 +240,52 @@ def test_a_second_api_and_a_second_lane_have_snapshots_of_their_own(path: Path, 
             assert request == first[agent, api]
 
 
+PICTURE = UserMessage(parts=[TextPart(text="Look"), ImagePart(blob="0" * 64, media_type="image/png")])
+
+
+@pytest.mark.parametrize(
+    ("api", "chosen", "said"),
+    [
+        *[("openai-chat", chosen, UserMessage(text="And?")) for chosen in SMALL.values()],
+        ("plain", SMALL["full"], UserMessage(text="And?")),
+        ("anthropic", SMALL["full"], PICTURE),
+        ("anthropic", SMALL["full"], IN_SHORT),
+    ],
+    ids=[*SMALL, "plain", "a picture", "summarised"],
+)
+def test_a_new_process_goes_on_from_a_snapshot_under_every_policy(
+    path: Path, api: str, chosen: Policy, said: Event
+) -> None:
+    with stenolog.open(path) as log:
+        log["talk"].append(said)
+        turn(log["talk"], TURNS)
+        first = log["talk"].request("coder", api=api, policy=chosen)
+    made: list[BuiltRequest] = []
+    with stenolog.open(path) as log:
+        log.on_request = made.append
+        again = log["talk"].request("coder", api=api, policy=chosen)
+        turn(log["talk"], TURNS + 1)
+        later = log["talk"].request("coder", api=api, policy=chosen)
+        whole = build(log["talk"].entries(), "coder", api=api, policy=chosen, blobs=log.blobs)
+
+        assert [each.source for each in made] == ["snapshot", "memory"]
+        assert (again.bytes, later.bytes) == (first.bytes, whole.bytes)
+        assert later == whole
+
+
+def test_a_session_that_nobody_asks_for_while_the_conversation_doubles_leaves_the_file(path: Path) -> None:
+    kept = list[bool]()
+    with stenolog.open(path) as log:
+        log["talk"].request("coder", api="gemini")
+    for number in range(TURNS, TURNS * 2 + 10):
+        with stenolog.open(path, synchronous="normal") as log:
+            kept.append(any("gemini" in name for name in words(log)))
+            turn(log["talk"], number)
+            log["talk"].request("coder")
+    assert all(kept[:TURNS])
+    assert not kept[-1]
+
+
 def test_snapshots_take_less_room_than_the_log_however_often_they_are_written(path: Path) -> None:
     with stenolog.open(path) as log:
         for number in range(TURNS, TURNS * 4):
@@ -237,7 +293,7 @@ def test_snapshots_take_less_room_than_the_log_however_often_they_are_written(pa
             log["talk"].request("coder")
             windows_of(log).settle()
         key, version = log["talk"].key or 0, folds.rules_version()
-        names = [name for name in log.checkpoints.names(key) if name.startswith("segment")]
+        names = [name for name in log.checkpoints.names(key) if name.startswith("segments")]
         stored = [run.changes[0][1] for name in names for run in log.checkpoints.runs(key, name, version)]
         text = log["talk"].request("coder").bytes
     assert len(text) * 0.8 < sum(map(len, stored)) < len(text) * 1.2

@@ -88,9 +88,15 @@ class Writer(ABC):
         return self.call_ids.earlier + len(self.builder.messages)
 
     @property
-    def may_resume(self) -> bool:
+    def is_storable(self) -> bool:
         """True if another process can go on from the messages, the ids and `memo`."""
-        return not (self.builder.has_media or self.builder.missing or self.waiting)
+        # The digest of a picture's message is not that of its text.
+        return not self.builder.has_media
+
+    @property
+    def may_resume(self) -> bool:
+        """True if it can do so now."""
+        return self.is_storable and not (self.builder.missing or self.waiting)
 
     @property
     def memo(self) -> bool:

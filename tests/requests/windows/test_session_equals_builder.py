@@ -31,7 +31,7 @@ from tests.requests.corpus import TRANSCRIPTS, conversations, files
 from tests.requests.given import log as entries
 from tests.requests.histories import BLOBS, history
 from tests.requests.policies import REAL, SMALL
-from tests.requests.sessions import session_log
+from tests.requests.sessions import late_results, session_log
 
 HERE = TRANSCRIPTS.is_dir()
 STRANGER = LaneId("Somebody Else")
@@ -72,6 +72,7 @@ def compare(
         take(view, log[length - 1])
         if now.state.blocked is not None:
             break
+        assert (now.left_out, now.cuts, now.holes) == (view.left_out, view.cuts, view.holes)
         name = next(api)
         if name not in sessions:
             sessions[name] = RequestSession(now, name, blobs)
@@ -100,6 +101,11 @@ def test_after_each_entry_of_a_teams_session_both_give_the_same_request(name: st
     log = session_log(len(name), 40)
     for lane in lanes(log):
         assert compare(log, lane, SMALL[name], FORMATS) > 10
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_wherever_results_come_late_both_cut_the_same(name: str) -> None:
+    assert compare(late_results(len(name), 60), LaneId("coder"), SMALL[name], ["anthropic"]) > 10
 
 
 @pytest.mark.parametrize("seed", range(0, 60, 20))
@@ -175,7 +181,9 @@ def test_what_a_cut_left_without_a_reason_to_stay_goes_at_the_next_entry() -> No
 def compare_generated(seed: int) -> None:
     """Compare the requests of every lane of a generated log."""
     random = Random(seed)
-    log = session_log(seed, 60) if seed % 10 == 0 else history(seed, longest=30)
+    log = history(seed, longest=30)
+    if seed % 5 == 0:
+        log = session_log(seed, 60) if seed % 2 == 0 else late_results(seed, 60)
     chosen = random.choice([None, *SMALL.values()])
     for lane in (*lanes(log), STRANGER):
         compare(log, lane, chosen, random.sample([*FORMATS], len(FORMATS)), BLOBS)

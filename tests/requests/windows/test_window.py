@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from cProfile import Profile
 from itertools import pairwise
-from random import Random
 
 import pytest
 from hypothesis import example, given, settings
@@ -20,7 +19,6 @@ from stenolog import (
     ModeSwitch,
     Request,
     Tool,
-    ToolCall,
     ToolResult,
     UserMessage,
 )
@@ -30,9 +28,7 @@ from stenolog.projections.formats import FORMATS, validate
 from stenolog.projections.messages.body_digest import turns
 from stenolog.projections.messages.rules import CUTS
 from stenolog.projections.requests import LaneId, build, every_request, lanes
-from stenolog.projections.requests.builder import ReadView, request_of, take
 from stenolog.projections.requests.incremental.series import from_window, window, windows
-from stenolog.projections.requests.incremental.session import RequestSession
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.pipeline.budget import caps, limits, unit_sizes
 from stenolog.projections.requests.sendable import takes_part
@@ -41,7 +37,6 @@ from tests.requests.histories import history
 from tests.requests.judging import MODELS, complaints, needs_judges
 from tests.requests.policies import SMALL
 from tests.requests.sessions import taken_up
-from tests.requests.windows.test_session_equals_builder import assert_equal
 
 pytestmark = pytest.mark.slow
 
@@ -246,40 +241,6 @@ def test_a_last_n_shows_exactly_the_last_messages_and_whole_groups() -> None:
 
     assert [m["role"] for m in request.body["messages"][:4]] == ["user", "assistant", "tool", "assistant"]
     assert {run.rule for run in request.omissions} == {"beyond-last"}
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_last_n_cuts_what_its_definition_cuts_wherever_results_come_late(seed: int) -> None:
-    entries = late_results(seed)
-    for chosen in (policy(LastN(3)), policy(LastN(10)), LastN(20, step=7) | Pins(tags=("goal",))):
-        made, defined = Window(LaneId("coder"), chosen), ReadView(LaneId("coder"), chosen)
-        session = RequestSession(made, "anthropic")
-        for entry in entries:
-            made.take(entry)
-            take(defined, entry)
-            assert (made.left_out, made.cuts, made.holes) == (defined.left_out, defined.cuts, defined.holes)
-            if (entry.position + seed) % 3 == 0:
-                assert_equal(session.request(), request_of(defined, "anthropic"))
-
-
-def late_results(seed: int) -> list[Entry]:
-    """Return random turns of a coder and a tester, whose calls may get a result late, or none."""
-    random, events, waiting = Random(seed), list[Event](), list[ToolCall]()
-    for nth in range(60):
-        kind = random.random()
-        if kind < 0.35:
-            events.append(UserMessage(text=f"{nth}", tags=["goal"] if kind < 0.01 else []))
-        elif kind < 0.7:
-            made = [
-                ToolCall(id=f"{nth}-{i}", name=random.choice("abc"), arguments="{}") for i in range(nth % 4)
-            ]
-            agent = "tester" if kind > 0.65 else "coder"
-            events.append(AssistantMessage(agent=agent, text=f"{nth}", tool_calls=made))
-            waiting += made
-        elif waiting:
-            call = waiting.pop(random.randrange(len(waiting)) if kind > 0.9 else 0)
-            events.append(ToolResult(call_id=call.id, name=call.name, text=f"{nth}"))
-    return log(*events)
 
 
 def test_an_entry_makes_a_longer_window_of_last_messages_make_no_more_calls() -> None:

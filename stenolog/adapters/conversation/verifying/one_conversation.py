@@ -10,8 +10,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from stenolog.adapters.conversation.log import Log
 from stenolog.adapters.conversation.queries.folds import SETTINGS, STATE, PersistentFold
-from stenolog.adapters.conversation.queries.requests import building
-from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
 from stenolog.adapters.store.contract.inspection import ConversationRow, DamagedRow, Inspection
 from stenolog.adapters.store.contract.values import LAST, Segment
 from stenolog.adapters.store.sidecar.checkpoints import CheckpointRun
@@ -92,10 +90,6 @@ class Check:
         self.kept: list[tuple[PersistentFold[Any], Kepts]] = [
             (kept, Kepts(log, inspection, held.key, kept)) for kept in (STATE, SETTINGS)
         ]
-        self.windows = [
-            (kept, Kepts(log, inspection, held.key, kept), window)
-            for kept, window in building.with_snapshots(log.checkpoints, held.key, COUNTERS, log.blobs)
-        ]
 
     def run(self) -> None:
         """Check it, and note its end."""
@@ -120,7 +114,7 @@ class Check:
         if self.forks is None or held.parent is None:
             return
         reached = self.forks.pop(Place(held.parent, held.fork))
-        if reached is not None and not self.windows:  # the snapshots of windows are folded from the beginning
+        if reached is not None:
             self.previous, self.state, self.settings = reached
             self.position = held.fork
 
@@ -139,7 +133,7 @@ class Check:
         self._problem(place.pointer, "unreadable", place.expected, place.found, place.position)
         self.position = max(self.position, place.position)
         self.previous = None
-        self.kept, self.windows = [], []
+        self.kept = []
 
     def _check(self, record: Record) -> None:
         own = record.position > self.own_from
@@ -163,7 +157,7 @@ class Check:
         if record.position != expected:
             self._problem("/position", "gap", str(expected), str(record.position), record.position)
             self.previous = None
-            self.kept, self.windows = [], []
+            self.kept = []
         if self.previous is not None:
             digest = digest_of(self.previous, record)
             if digest != record.digest:
@@ -201,8 +195,6 @@ class Check:
     def _follow(self, entry: Entry, *, own: bool) -> None:
         self.state, moves = step(self.state, entry)
         self.settings = configure(self.settings, entry)
-        for _, _, window in self.windows:
-            window.take(entry)
         if not own:
             return
         self.found.anomalies += [
@@ -232,9 +224,6 @@ class Check:
         for (kept, kepts), state in zip(self.kept, (self.state, self.settings), strict=False):
             if states := kepts.at(entry.position):
                 self._check_checkpoints(kept, kepts, states, state, entry.position)
-        for kept, kepts, window in self.windows:
-            if states := kepts.at(entry.position):
-                self._check_checkpoints(kept, kepts, states, window.snapshot, entry.position)
 
     def _check_link(self, entry: Entry) -> None:
         link = entry.event.parent if isinstance(entry.event, ModeSwitch) else None

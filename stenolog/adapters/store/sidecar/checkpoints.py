@@ -32,6 +32,8 @@ SMALL = 2048
 # Larger states are kept at fewer positions, so that the file stays in proportion to the log.
 LIGHT = 16
 """Bytes an entry that larger states may take."""
+PAGE = 64
+"""Runs that are read at once."""
 LAYOUT = 3
 """The `user_version` of the file; one of another layout begins anew."""
 # In a page of 8192 bytes a usual run has room; a longer one takes pages of its own.
@@ -51,12 +53,15 @@ PREPARE = (
 SELECT = """SELECT first, last, digest, changed, state, size, past, sum FROM checkpoints
     WHERE stream = ? AND fold = ? AND version = ?"""
 GET = f"{SELECT} AND first <= ? ORDER BY first DESC LIMIT 1"
-NEXT = f"{SELECT} AND first > ? ORDER BY first LIMIT 1"
+NEXT = f"{SELECT} AND first > ? ORDER BY first LIMIT {PAGE}"
 NAMES = "SELECT DISTINCT fold FROM checkpoints WHERE stream = ? ORDER BY fold"
 PUT = "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 THIN = """DELETE FROM checkpoints
     WHERE stream = ? AND fold = ? AND version = ? AND first >= ? AND first < ?"""
 OUTDATED = "DELETE FROM checkpoints WHERE stream = ? AND fold = ? AND version <> ?"
+FORGET = "DELETE FROM checkpoints WHERE stream = ? AND fold = ?"
+LATEST = """SELECT fold, max(last) FROM checkpoints
+    WHERE stream = ? AND fold BETWEEN ? AND ? || char(1114111) GROUP BY fold"""
 DROP = "DELETE FROM checkpoints WHERE stream = ?"
 
 WHOLE_LOG = 0
@@ -123,18 +128,27 @@ class Checkpoints(Sidecar):
         """Yield every intact run of a fold over a stream, in order."""
         first = -1
         while rows := self._select(NEXT, key, fold, version, first):
-            first = rows[0][0]
-            with suppress(TypeError, ValueError, zlib.error):
-                yield _run(self._unsealed(rows[0], key, fold, version))
+            first = rows[-1][0]
+            for row in rows:
+                with suppress(TypeError, ValueError, zlib.error):
+                    yield _run(self._unsealed(row, key, fold, version))
 
     def names(self, key: int) -> list[str]:
         return [str(name) for (name,) in self._select(NAMES, key)]
 
-    def put(self, key: int, fold: str, version: str, *runs: CheckpointRun) -> None:
-        """Store runs. A large state replaces earlier ones of its stretch."""
+    def put(self, key: int, fold: str, version: str, *runs: CheckpointRun, thin: bool = True) -> None:
+        """Store runs. A large state replaces earlier ones of its stretch, if that is to be `thin`."""
         place = _key(key, fold, version)
         rows = [(*row, _sum(self.seals, place, *row)) for row in map(_row, runs)]
-        self.work(lambda connection: _write(connection, (key, fold, version), rows))
+        self.work(lambda connection: _write(connection, (key, fold, version), rows, thin=thin))
+
+    def latest(self, key: int, prefix: str) -> dict[str, int]:
+        """Return the last position of each fold whose name begins so."""
+        return dict(self._select(LATEST, key, prefix, prefix))
+
+    def forget(self, key: int, fold: str) -> None:
+        """Delete a fold's checkpoints of a stream."""
+        self._select(FORGET, key, fold)
 
     def _unsealed(self, row: Row, key: int, fold: str, version: str) -> Row:
         """Return the row without its seal.
@@ -162,7 +176,9 @@ class Checkpoints(Sidecar):
         return self.work(lambda connection: connection.execute(statement, values).fetchall()) or []
 
 
-def _write(connection: sqlite3.Connection, key: tuple[int, str, str], rows: Iterable[Row]) -> None:
+def _write(
+    connection: sqlite3.Connection, key: tuple[int, str, str], rows: Iterable[Row], *, thin: bool
+) -> None:
     connection.execute("BEGIN IMMEDIATE")
     for row in rows:
         first, last, _, _, state, size, *_ = row
@@ -171,7 +187,7 @@ def _write(connection: sqlite3.Connection, key: tuple[int, str, str], rows: Iter
         if first <= 1:
             connection.execute(OUTDATED, key)
         stretch = interval_for(size or len(state))
-        if stretch > RUN:
+        if thin and stretch > RUN:
             # Of a large state one is kept in each stretch: the newest takes the place of those before it.
             connection.execute(THIN, (*key, last - last % stretch, first))
     connection.execute("COMMIT")

@@ -35,7 +35,7 @@ class PlainWriter(Writer):
             self.builder.explain_persona(self.preamble, message=0, written=self.unforged)
 
     @property
-    def may_resume(self) -> bool:
+    def is_storable(self) -> bool:
         """False: its turns are no messages."""
         return False
 

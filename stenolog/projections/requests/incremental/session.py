@@ -111,6 +111,14 @@ class RequestSession:
         """Go on from another process's snapshot, with the window."""
         self._stored = stored
 
+    @property
+    def is_storable(self) -> bool:
+        """True if what is written can be stored; otherwise another process reads the window's entries."""
+        # A cut measures the entries; and what depends on the tail is written anew for each request.
+        if self.window.is_capped or self.window.depends_on_tail or self.writer is None:
+            return False
+        return self.writer.is_storable
+
     def captured(self, stored: int = 0) -> CapturedSession | None:
         """Return the captured session without the first `stored` segments; None if there is none."""
         writer, rests_on = self.writer, self._writer_rests_on
@@ -222,7 +230,7 @@ class RequestSession:
         if self.writer is None or self._writer_rests_on != rests_on:
             stored, self._stored = self._stored, None
             if self.window.whole is not None and (
-                stored is None or stored.snapshot.rests_on != fingerprint(preamble, first)
+                stored is None or stored.written.rests_on != fingerprint(preamble, first)
             ):
                 raise PartialWindowError
             self.writer = writer(preamble, self.blobs, explaining=self.explained)

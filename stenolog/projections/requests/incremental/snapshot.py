@@ -1,7 +1,7 @@
-"""Snapshot of a session: the written frozen prefix, and the little state that later entries need.
+"""Snapshot of a session: the state that later entries need, and the written frozen prefix if there is one.
 
-Another process continues with the tail's entries. An explanation, or a change of the prefix, folds the log
-anew (`PartialWindowError`).
+Another process continues with the entries of the window, or only of its tail if the prefix is written. Then
+an explanation, or a change of the prefix, folds the log anew (`PartialWindowError`).
 """
 
 # The written messages are split at fixed numbers, so that each is stored once, and all processes store the
@@ -19,6 +19,7 @@ from stenolog.projections.formats.writer import EarlierMessages, Writer
 from stenolog.projections.messages.body_digest import compact
 from stenolog.projections.messages.message import Message, Preamble, Role
 from stenolog.projections.requests.pipeline.tool_groups import ToolGroup
+from stenolog.projections.views.context import SummaryRecord
 from stenolog.projections.views.tool_pairs import CallKey, Pair
 
 from .frozen import FrozenPrefix
@@ -69,20 +70,26 @@ class FrozenState(NamedTuple):
     positions: tuple[int, ...]
 
 
-class SessionSnapshot(NamedTuple):
-    """The state of a session at a position. `window` has only the rows and pairs of the tail.
+class WrittenPrefix(NamedTuple):
+    """The written messages of a frozen prefix.
 
-    `segments` are the digests of the written messages' segments, `rest` has the messages after them, `ids`
-    the ids of their calls. `rests_on` is the digest of what stands around them.
+    `segments` are the digests of their segments, `rest` has the messages after them, `ids` the ids of their
+    calls. `rests_on` is the digest of what stands around them.
     """
 
-    window: WindowSnapshot
     frozen: FrozenState
     rests_on: str
     segments: tuple[str, ...]
     rest: bytes
     ids: tuple[tuple[str, int], ...]
     memo: bool
+
+
+class SessionSnapshot(NamedTuple):
+    """The state of a session at a position. With a written prefix, `window` has only the tail."""
+
+    window: WindowSnapshot
+    written: WrittenPrefix | None = None
 
 
 class CapturedSession(NamedTuple):
@@ -111,7 +118,8 @@ class CapturedSession(NamedTuple):
         rests_on, first = fingerprint(*self.surroundings), self.first + self._segmented
         ids = tuple((id, at) for id, at in self.ids if at >= first)
         rest = _text(self.messages[self._segmented :])
-        return SessionSnapshot(self.window, self.frozen, rests_on, tuple(segments), rest, ids, self.memo)
+        written = WrittenPrefix(self.frozen, rests_on, tuple(segments), rest, ids, self.memo)
+        return SessionSnapshot(self.window, written)
 
 
 def _text(messages: Sequence[Any]) -> bytes:
@@ -119,9 +127,8 @@ def _text(messages: Sequence[Any]) -> bytes:
 
 
 def captured(window: Window, writer: Writer, first: Sequence[Message], stored: int) -> CapturedSession | None:
-    """Return a session's capture without the first `stored` segments; None if impossible."""
-    # A summary counts the calls that it covers, and a cut needs the entries.
-    if not writer.may_resume or window.summaries or window.is_capped:
+    """Return a session's capture without the first `stored` segments; None if impossible now."""
+    if not writer.may_resume:
         return None
     begin = stored * SEGMENT
     held = begin - writer.call_ids.earlier
@@ -149,6 +156,8 @@ def _tail(window: Window) -> WindowSnapshot:
         tuple(runs(row.entry.position for row in tail)),
         tuple(window.pairing.waiting),
         _pairs(window),
+        # Which are in force was decided from calls that are not in the tail.
+        tuple(SummaryRecord(summary, ()) for summary in window.in_force),
         private=tuple(window.private),
         own=window.memory,
         scopes=tuple(window.scopes),
@@ -191,19 +200,19 @@ def fingerprint(preamble: Preamble, first: Sequence[Message]) -> str:
 
 
 class ResumableSession(NamedTuple):
-    """A snapshot with its segments, to go on from."""
+    """A written prefix with its segments, to go on from."""
 
-    snapshot: SessionSnapshot
+    written: WrittenPrefix
     segments: tuple[MessageSegment, ...]
 
     @property
     def is_sound(self) -> bool:
-        """True if these are the snapshot's segments."""
-        return self.snapshot.segments == tuple(each.digest for each in self.segments)
+        """True if these are its segments."""
+        return self.written.segments == tuple(each.digest for each in self.segments)
 
     def window(self, made: Window, whole: Callable[[int], Window]) -> Window:
         """Have a window made of the tail continue from the frozen prefix."""
-        stored, frozen = self.snapshot.frozen, FrozenPrefix()
+        stored, frozen = self.written.frozen, FrozenPrefix()
         frozen.last, frozen.called = stored.last, set(stored.called)
         frozen.tools.update(dict.fromkeys(stored.tools))
         frozen.end = Message(stored.role, (), stored.positions, stored.rule, stop=stored.stop)
@@ -215,11 +224,11 @@ class ResumableSession(NamedTuple):
         return made
 
     def resume(self, writer: Writer) -> None:
-        snapshot = self.snapshot
+        written = self.written
         writer.resume(
             EarlierMessages([each.text for each in self.segments]) if self.segments else None,
-            json.loads(b"[%b]" % snapshot.rest),
-            snapshot.memo,
+            json.loads(b"[%b]" % written.rest),
+            written.memo,
         )
         earlier = chain.from_iterable(each.ids for each in self.segments)
-        writer.call_ids.resume(earlier, len(self.segments) * SEGMENT, snapshot.ids)
+        writer.call_ids.resume(earlier, len(self.segments) * SEGMENT, written.ids)

@@ -170,9 +170,9 @@ class Window(View):
         return made
 
     @property
-    def may_be_uncut(self) -> bool:
-        """True if the next entry may undo the last cut, which a snapshot could not."""
-        return self.uncut is not None
+    def is_unfit(self) -> bool:
+        """True if a snapshot of its rows would not do: some are missing, or the next entry may undo a cut."""
+        return self.measure.missing or self.uncut is not None or self.whole is not None
 
     @property
     def snapshot(self) -> WindowSnapshot:

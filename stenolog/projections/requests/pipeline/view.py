@@ -227,12 +227,17 @@ class View:
         return True
 
     @property
+    def in_force(self) -> tuple[Summary, ...]:
+        """The summaries that replace something that the lane could be shown."""
+        if not self.summaries:
+            return ()
+        own = self.lane.agent
+        return read_context(self.entries, self.settings, self.pairing, self.summaries, own).summaries
+
+    @property
     def summarised(self) -> bool:
-        """True if a summary replaces something that the lane could be shown."""
-        if self.version < 6 or not self.summaries:
-            return False
-        context = read_context(self.entries, self.settings, self.pairing, self.summaries, self.lane.agent)
-        return bool(context.summaries)
+        """True if a summary is in force."""
+        return self.version > 5 and bool(self.in_force)
 
     @property
     def continues_session(self) -> bool:

@@ -6,41 +6,54 @@ writes them, and the close of the log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.conversation.queries.folds import PersistentFold
-from stenolog.adapters.store.contract.values import LAST
-from stenolog.adapters.store.reading import reader
 from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.adapters.store.sidecar.checkpoints import CheckpointRun
+from stenolog.domain.entry import Entry
 from stenolog.domain.errors import StenologError
+from stenolog.domain.policy import Policy
 from stenolog.projections.fold import Fold
 from stenolog.projections.formats import format_of
 from stenolog.projections.formats.base import Format
 from stenolog.projections.formats.writer import Writer
+from stenolog.projections.messages.message import PIPELINE
+from stenolog.projections.messages.sizes import Counter
 from stenolog.projections.requests.incremental import snapshot
 from stenolog.projections.requests.incremental.session import RequestSession
 from stenolog.projections.requests.incremental.snapshot import (
     CapturedSession,
+    MessageSegment,
     ResumableSession,
     SessionSnapshot,
     unpacked,
 )
+from stenolog.projections.requests.incremental.window import WindowSnapshot
 
-from .window_cache import CachedWindow, WindowListener
+from .window_cache import CachedWindow, Key, WindowListener
 
-SESSION = "session "
+SESSION, SEGMENTS = "session ", "segments "
+ROWS = ""
+"""In the place of an API, for a window whose entries are read again."""
 FEWEST = 32
-"""The least number of new messages that are worth a snapshot when the log is closed."""
+"""The least number of new entries or messages that are worth a snapshot when the log is closed."""
+OFTEN, SHARE = 64, 4
+"""A window's rows are stored after so many entries, or after one part in so many of the window if larger."""
+OLD = 2
+"""A session that was not stored since one part in so many of the conversation is dropped."""
 
 
 class StoredSnapshot(NamedTuple):
-    """A snapshot, and the stream of each of its segments."""
+    """A snapshot, the policy that it was made `under`, and the stream of each of its segments."""
 
+    under: str
     snapshot: SessionSnapshot
     streams: tuple[int, ...] = ()
 
@@ -48,38 +61,52 @@ class StoredSnapshot(NamedTuple):
 STORED = folds.Json(StoredSnapshot)
 
 
+def name_of(key: Key) -> str:
+    """Return the name of a lane's snapshots under a policy; under its card's, whatever that is."""
+    return json.dumps([*key.lane, key.policy])
+
+
+def under(chosen: Policy, counter: Counter) -> str:
+    """Return what a snapshot's policy must be equal to."""
+    return json.dumps([chosen.json, chosen.counter, counter.id, chosen.pipeline or PIPELINE], sort_keys=True)
+
+
 def _fold(name: str, api: str) -> PersistentFold[Any]:
     fold: Fold[Any] = Fold(f"{SESSION}{api} {name}", None, lambda state, entry: state)
     return PersistentFold(fold, STORED.dump, STORED.load)
 
 
-def _segment(name: str, api: str, nth: int) -> str:
-    return f"segment {nth} of {api} {name}"
-
-
 class LoadedSnapshot(NamedTuple):
-    """A snapshot that was found, with the digest of the entry at its position."""
+    """A snapshot that was found, the digest of the entry at its position, and its segments."""
 
-    stored: ResumableSession
-    streams: tuple[int, ...]
+    api: str
+    stored: StoredSnapshot
     digest: str
+    session: ResumableSession | None
 
 
-def load(conversation: StreamHandle, name: str, api: str) -> LoadedSnapshot | None:
-    """Return the newest snapshot of a session of this log, if it is whole."""
-    checkpoints = conversation.log.checkpoints
-    found, position = folds.load_checkpoint(conversation, _fold(name, api), None)
+def load(conversation: StreamHandle, name: str, api: str, at: int | None = None) -> LoadedSnapshot | None:
+    """Return the last snapshot of a session of this log up to a position, if it is whole."""
+    digests: folds.Digests = {}
+    found, position = folds.load_checkpoint(conversation, _fold(name, api), at, digests)
     if found is None:
         return None
-    segments = []
-    for nth, stream in enumerate(found.streams):
-        segment = checkpoints.get(stream, _segment(name, api, nth), folds.rules_version(), LAST)
-        if segment is None:
+    session, written = None, found.snapshot.written
+    if written is not None:
+        session = ResumableSession(written, tuple(_segments(conversation, f"{api} {name}", found.streams)))
+        if not session.is_sound:
             return None
-        segments.append(unpacked(segment.state))
-    stored = ResumableSession(found.snapshot, tuple(segments))
-    digest = reader.digest_at(conversation.log.recorder, conversation.stream, position)
-    return LoadedSnapshot(stored, found.streams, digest.hex()) if stored.is_sound else None
+    [digest] = (digest for (_, end), digest in digests.items() if end == position)
+    return LoadedSnapshot(api, found, digest.hex(), session)
+
+
+def _segments(conversation: StreamHandle, name: str, streams: Sequence[int]) -> Iterator[MessageSegment]:
+    first = 0
+    for stream, run in groupby(streams):
+        last = first + len([*run])
+        stored = conversation.log.checkpoints.runs(stream, SEGMENTS + name, folds.rules_version())
+        yield from (unpacked(each.changes[0][1]) for each in stored if first <= each.last < last)
+        first = last
 
 
 class KeptSegments(NamedTuple):
@@ -92,31 +119,46 @@ class KeptSegments(NamedTuple):
 
 
 class Keeper(WindowListener):
-    """Writer of the snapshots of a window's sessions.
+    """Writer of the snapshots of a window and its sessions.
 
     It does not refer to the log, which is closed when nobody does.
     """
 
-    def __init__(self, conversation: StreamHandle, name: str) -> None:
+    def __init__(self, conversation: StreamHandle, key: Key, under: str, position: int) -> None:
         log = conversation.log
         self.checkpoints, self.recorder, self.seals = log.checkpoints, log.recorder, log.seals
-        self.key, self.name = conversation.key or 0, name
+        self.key, self.name, self.under = key.key, name_of(key), under
         self.due = FEWEST
+        self._rows_at = position
         self._written: dict[str, KeptSegments] = {}
 
-    def resume(self, api: str, loaded: LoadedSnapshot) -> None:
-        self._written[api] = KeptSegments(None, loaded.stored.snapshot.segments, loaded.streams)
+    def resume(self, loaded: LoadedSnapshot) -> None:
+        """Go on after a stored snapshot."""
+        if loaded.session is not None:
+            digests = loaded.session.written.segments
+            self._written[loaded.api] = KeptSegments(None, digests, loaded.stored.streams)
+
+    def take(self, held: CachedWindow, entry: Entry) -> None:
+        # Of a window under a cap, so that requests of the past find one near.
+        if folds.is_snapshot_position(entry) and held.window.is_capped and not held.window.is_unfit:
+            self._write_rows(held.window.snapshot, bytes.fromhex(entry.digest))
 
     def work(self, held: CachedWindow, *, at_end: bool = False) -> Callable[[], None] | None:
-        self.due = held.window.position + FEWEST
-        works = [self._work(session, held.digest, at_end) for session in held.sessions.values()]
+        self.due, digest = held.window.position + FEWEST, bytes.fromhex(held.digest)
+        works = [self._work(each, digest, at_end) for each in held.sessions.values() if each.is_storable]
+        if not works and self._wants_rows(held, at_end):
+            works = [partial(self._write_rows, held.window.snapshot, digest)]
         due = [work for work in works if work is not None]
         return partial(_all, due) if due else None
 
-    def _work(self, session: RequestSession, digest: str, at_end: bool) -> Callable[[], None] | None:
+    def _wants_rows(self, held: CachedWindow, at_end: bool) -> bool:
+        window = held.window
+        least = FEWEST if at_end else max(OFTEN, window.number // SHARE)
+        return window.position - self._rows_at >= least and not window.is_unfit
+
+    def _work(self, session: RequestSession, digest: bytes, at_end: bool) -> Callable[[], None] | None:
         writer, api = session.writer, wire(session.api)
-        if writer is None:
-            return None
+        assert writer is not None, "it is storable"
         number, written = writer.number, self._written.get(api, KeptSegments(writer))
         if written.writer is None:
             written = written._replace(writer=writer, number=number)
@@ -128,23 +170,32 @@ class Keeper(WindowListener):
         if number < (written.number + FEWEST if at_end else max(written.number, due)):
             return None
         found = session.captured(len(written.digests))
-        if found is None:
-            return None
-        return partial(self._write, api, written, found, bytes.fromhex(digest), number)
+        return None if found is None else partial(self._write, api, written, found, digest, number)
+
+    def _write_rows(self, window: WindowSnapshot, digest: bytes) -> None:
+        self._put(ROWS, StoredSnapshot(self.under, SessionSnapshot(window)), digest)
+        self._rows_at = window.position
 
     def _write(
         self, api: str, written: KeptSegments, found: CapturedSession, digest: bytes, number: int
     ) -> None:
-        put, version = self.checkpoints.put, folds.rules_version()
-        digests, streams = written.digests, written.streams
-        for segment in found.segments():
-            run = CheckpointRun(1, b"", ((1, segment.packed),))
-            put(self.key, _segment(self.name, api, len(digests)), version, run)
-            digests, streams = (*digests, segment.digest), (*streams, self.key)
-        kept, position = _fold(self.name, api), found.window.position
-        state = kept.dump(StoredSnapshot(found.snapshot(digests), streams))
-        put(self.key, kept.fold.name, kept.version, CheckpointRun(position, digest, ((position, state),)))
+        first, segments = len(written.digests), [*found.segments()]
+        runs = (CheckpointRun(nth, b"", ((nth, each.packed),)) for nth, each in enumerate(segments, first))
+        name, version = f"{SEGMENTS}{api} {self.name}", folds.rules_version()
+        self.checkpoints.put(self.key, name, version, *runs, thin=False)
+        digests = (*written.digests, *(each.digest for each in segments))
+        streams = (*written.streams, *[self.key] * len(segments))
+        self._put(api, StoredSnapshot(self.under, found.snapshot(digests), streams), digest)
         self._written[api] = KeptSegments(written.writer, digests, streams, number)
+
+    def _put(self, api: str, stored: StoredSnapshot, digest: bytes) -> None:
+        kept, position = _fold(self.name, api), stored.snapshot.window.position
+        run = CheckpointRun(position, digest, ((position, kept.dump(stored)),))
+        self.checkpoints.put(self.key, kept.fold.name, kept.version, run)
+        for name, last in self.checkpoints.latest(self.key, SESSION).items():
+            if last < position // OLD:
+                self.checkpoints.forget(self.key, name)
+                self.checkpoints.forget(self.key, name.replace(SESSION, SEGMENTS, 1))
         with suppress(StenologError):
             is_here = self.recorder.conversations.name_of(self.key) is not None
             # It was deleted, or words of it were erased, by another process.

@@ -7,7 +7,6 @@ costs time, never correctness.
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from sys import maxsize
@@ -21,7 +20,7 @@ from stenolog.domain.policy import Policy, PolicyLike, PolicyRule
 from stenolog.domain.policy import policy as policy_of
 from stenolog.projections.requests import LaneId, Request
 from stenolog.projections.requests.incremental.series import RequestSeries
-from stenolog.projections.requests.incremental.window import Window, WindowSnapshot
+from stenolog.projections.requests.incremental.window import Window
 
 if TYPE_CHECKING:
     from stenolog.projections.context_curve.tracer import ContextTracer
@@ -34,8 +33,8 @@ TRACERS = 4
 """So many tracers are held at once."""
 NAMED = 64
 """So many policies are known by name at most."""
-LADDERS = 32
-"""So many lanes and policies have snapshots of their past in memory at most."""
+STRIDE = 64
+"""Entries between two windows of the past that stay in memory under a cap."""
 LEAST = 32
 """The fixed weight of a cached window, added to the weight of its entries."""
 
@@ -43,74 +42,13 @@ LEAST = 32
 class Key(NamedTuple):
     """Key of a cached window: the conversation's stream, the lane, the requested policy.
 
-    `policy` is JSON (empty: the card's). `past`: the window is at a requested position, not at the head.
+    `policy` is JSON (empty: the card's). `at` is the window's position in the past; 0: it is at the head.
     """
 
     key: int
     lane: LaneId
     policy: str
-    past: bool = False
-
-
-SPACING = 16
-"""The entries between two snapshots, at first."""
-MOST_RUNGS = 4096
-"""The snapshots of a ladder; one more, and every second one goes."""
-
-
-class Rung(NamedTuple):
-    """A snapshot with its entry's digest."""
-
-    position: int
-    digest: str
-    snapshot: WindowSnapshot
-
-
-class SnapshotLadder:
-    """Snapshots of a lane's window under a policy, by position; thread-safe.
-
-    The log's checkpoints are thousands of entries apart; a dragged slider asks for many positions within
-    milliseconds.
-    """
-
-    def __init__(self) -> None:
-        self._rungs: list[Rung] = []
-        self._spacing = SPACING
-        self._lock = Lock()
-
-    def __len__(self) -> int:
-        return len(self._rungs)
-
-    def wants(self, position: int) -> bool:
-        """Return whether a snapshot at that position is of use."""
-        return position % self._spacing == 0
-
-    def add(self, rung: Rung) -> None:
-        """Add a snapshot, replacing one at its position."""
-        with self._lock:
-            place = bisect_right(self._rungs, rung.position, key=_position)
-            if place and self._rungs[place - 1].position == rung.position:
-                self._rungs[place - 1] = rung
-            else:
-                self._rungs.insert(place, rung)
-            if len(self._rungs) > MOST_RUNGS:
-                self._spacing *= 2
-                self._rungs = [each for each in self._rungs if self.wants(each.position)]
-
-    def nearest(self, at: int) -> Rung | None:
-        """Return the last snapshot at or before a position."""
-        with self._lock:
-            place = bisect_right(self._rungs, at, key=_position)
-            return self._rungs[place - 1] if place else None
-
-    def clear(self) -> None:
-        """Forget all of them: they are of another log."""
-        with self._lock:
-            self._rungs.clear()
-
-
-def _position(rung: Rung) -> int:
-    return rung.position
+    at: int = 0
 
 
 class WindowListener:
@@ -121,11 +59,8 @@ class WindowListener:
 
     due = maxsize
 
-    def take(self, entry: Entry) -> None:
+    def take(self, held: CachedWindow, entry: Entry) -> None:
         """Note that the window took an entry."""
-
-    def finish(self) -> None:
-        """Finish the window for now."""
 
     def work(self, held: CachedWindow, *, at_end: bool = False) -> Callable[[], None] | None:
         """Return the writing to do after a request, or at the end, in any thread."""
@@ -136,10 +71,8 @@ class CachedWindow(RequestSeries):
     """A series of requests kept up to date with a stored log.
 
     `digest` is its last entry's. `usable` becomes false when a card brings another policy. `begin` is its
-    snapshot's position; 0: none. `ladder` has more of its past.
+    snapshot's position; 0: none.
     """
-
-    ladder: SnapshotLadder | None = None
 
     def __init__(
         self,
@@ -163,11 +96,28 @@ class CachedWindow(RequestSeries):
             before = self.window.settings
             self.window.take(entry)
             self.digest = entry.digest
-            self.listener.take(entry)
+            self.listener.take(self, entry)
             if self._by_card and isinstance(entry.event, ModeSwitch):
                 agent, now = self.window.lane.agent, self.window.settings
                 self.usable &= before.card_of(agent).policy == now.card_of(agent).policy
-        self.listener.finish()
+
+    def branch(self) -> CachedWindow:
+        """Return a copy that advances by itself, without sessions."""
+        made = CachedWindow(
+            self.window.branch(), self.blobs, WindowListener(), by_card=self._by_card, begin=self.begin
+        )
+        made.digest = self.digest
+        return made
+
+    @property
+    def is_step(self) -> bool:
+        """True if a copy of it, a window of the past, shortens the way to later positions."""
+        window = self.window
+        if not window.is_capped or window.position % STRIDE or not window.position:
+            return False
+        # A policy counts as if it had always been in force, but before its card another one was asked for.
+        now = window.settings.card_of(window.lane.agent).policy
+        return not self._by_card or policy_of(now) == window.policy
 
     @property
     def weight(self) -> int:
@@ -189,7 +139,6 @@ class WindowCache:
         self._rows = 0
         self._tracers: OrderedDict[tuple[int, LaneId], ContextTracer] = OrderedDict()
         self._named: dict[int, tuple[PolicyLike, str]] = {}
-        self._ladders: OrderedDict[tuple[int, str], SnapshotLadder] = OrderedDict()
         self._requests: OrderedDict[tuple[object, ...], Request] = OrderedDict()
         self._guard = Lock()
         self._writing: Thread | None = None
@@ -215,6 +164,12 @@ class WindowCache:
             held, rows = self._held.pop(key, (None, 0))
             self._rows -= rows
             return held
+
+    def nearest(self, key: Key, at: int) -> CachedWindow | None:
+        """Return a key's last window of the past up to a position, the caller's until put back."""
+        with self._guard:
+            places = [each.at for each in self._held if each._replace(at=0) == key and 0 < each.at <= at]
+        return self.take(key._replace(at=max(places))) if places else None
 
     def put(self, key: Key, held: CachedWindow) -> None:
         """Cache a window; evict the least recently used of too many.
@@ -248,19 +203,10 @@ class WindowCache:
         """Store the sessions of the windows."""
         self.settle()
         with self._guard:
-            held = [each for each, _ in self._held.values()]
+            held = [each for key, (each, _) in self._held.items() if not key.at]
         for each in held:
             if (work := each.listener.work(each, at_end=True)) is not None:
                 work()
-
-    def ladder(self, key: int, name: str) -> SnapshotLadder:
-        """Return a conversation's past snapshots under their checkpoints' name."""
-        with self._guard:
-            found = self._ladders.pop((key, name), None) or SnapshotLadder()
-            self._ladders[key, name] = found
-            if len(self._ladders) > LADDERS:
-                self._ladders.popitem(last=False)
-            return found
 
     def remembered(self, key: tuple[object, ...], build: Callable[[], Request]) -> Request:
         """Return a request, built unless cached; the key starts with the conversation's."""
@@ -295,8 +241,6 @@ class WindowCache:
         """Drop a conversation's windows."""
         self.settle()  # what it writes must not come after the deletion
         with self._guard:
-            for kept in [kept for kept in self._ladders if kept[0] == key]:
-                del self._ladders[kept]
             for held in [held for held in self._held if held.key == key]:
                 self._rows -= self._held.pop(held)[1]
             for traced in [traced for traced in self._tracers if traced[0] == key]:
@@ -308,7 +252,6 @@ class WindowCache:
         """Drop all windows."""
         with self._guard:
             self._held.clear()
-            self._ladders.clear()
             self._tracers.clear()
             self._requests.clear()
             self._rows = 0
