@@ -110,15 +110,17 @@ class Counted(dict[str, Any]):
         return super().get(*given)
 
 
-def test_a_message_that_has_not_changed_is_not_read_again() -> None:
-    said = [Counted(role="user", content=f"{n}") for n in range(3)]
-    found = validator_of("openai-chat")
-    found.violations({"messages": said})
+@pytest.mark.parametrize("api", KEYS)
+def test_a_message_that_has_not_changed_is_not_read_again(api: str) -> None:
+    said = [Counted(role="user", content=f"{n}", parts=[{"text": f"{n}"}]) for n in range(4)]
+    found = validator_of(api)
+    found.violations({KEYS[api]: said})
     looks = [one.looks for one in said]
 
-    found.violations({"messages": [*said, {"role": "user", "content": "and"}]})
+    found.violations({KEYS[api]: [*said, {"role": "user", "content": "and", "parts": [{"text": "and"}]}]})
 
-    assert [one.looks for one in said] == looks
+    # A law may be about how a conversation begins.
+    assert [one.looks for one in said][1:] == looks[1:]
     assert min(looks) > 0
 
 

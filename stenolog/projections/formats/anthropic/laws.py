@@ -261,10 +261,10 @@ def ends_with_a_user_turn(body: checks.Body) -> checks.Findings:
         yield f"/messages/{len(turns) - 1}/role", repr(turns[-1].get("role"))
 
 
-@checks.law
-def pictures_and_bytes(body: checks.Body) -> checks.Findings:
+@checks.collected(anthropic_parameters.pictures)
+def pictures_and_bytes(body: checks.Body, shown: Sequence[checks.Finding]) -> checks.Findings:
     """At most 100 pictures (600 with a context of more than 200k), of 2,000 px beyond 20, in 32 MB."""
-    yield from anthropic_parameters.pictures_and_bytes(body)
+    yield from anthropic_parameters.beyond_limits(body, shown)
 
 
 LAWS: tuple[checks.Law, ...] = (

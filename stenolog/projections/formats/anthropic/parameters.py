@@ -13,7 +13,7 @@ user's last two turns. With the card's `cache` false there is none.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from stenolog.projections.formats.body_builder import BodyBuilder
@@ -143,7 +143,11 @@ _HEAD = 64 * 1024
 
 def pictures_and_bytes(body: Body) -> Iterator[tuple[str, str]]:
     """Yield what exceeds Anthropic's limits: pictures, their sides, the whole body."""
-    shown = list(_pictures(body.get("messages"), "/messages"))
+    return beyond_limits(body, [*pictures("/messages", body.get("messages"))])
+
+
+def beyond_limits(body: Body, shown: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield what exceeds the limits in a body that shows these pictures."""
     most = PICTURES if has_a_narrow_context(str(body.get("model"))) else PICTURES_WIDE
     if len(shown) > most:
         yield "/messages", f"{len(shown)} pictures, at most {most}"
@@ -154,16 +158,16 @@ def pictures_and_bytes(body: Body) -> Iterator[tuple[str, str]]:
         yield "", f"{size:,} bytes, at most {LARGEST_BODY:,}"
 
 
-def _pictures(value: object, at: str) -> Iterator[tuple[str, str]]:
+def pictures(at: str, value: object) -> Iterator[tuple[str, str]]:
     """Yield each picture and file in messages with its base64, "" for a link."""
     if isinstance(value, list):
         for i, inner in enumerate(value):
-            yield from _pictures(inner, f"{at}/{i}")
+            yield from pictures(f"{at}/{i}", inner)
     elif isinstance(value, dict) and value.get("type") in ("image", "document"):
         data = value.get("source", {}).get("data")
         yield at, str(data) if isinstance(data, BlobText) and value["type"] == "image" else ""
     elif isinstance(value, dict):
-        yield from _pictures(value.get("content"), f"{at}/content")
+        yield from pictures(f"{at}/content", value.get("content"))
 
 
 def _sides(data: str) -> tuple[int, ...]:
