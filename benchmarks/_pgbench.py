@@ -21,6 +21,8 @@ PLAIN_TABLE = """DROP TABLE IF EXISTS plain;
     CREATE TABLE plain (id BIGSERIAL UNIQUE, stream BIGINT, position BIGINT, entry_id TEXT, at BIGINT,
         topic TEXT, salt BYTEA, digest BYTEA, state BYTEA, PRIMARY KEY (stream, position))"""
 """The two keys that a log needs at least, and that the library's table has."""
+PLAIN_INSERT = b"""INSERT INTO plain (stream, position, entry_id, at, topic, salt, digest, state)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"""
 ID = "md5(random()::text)"
 VALUES = {
     "turn": "(:client_id + 1)::int",

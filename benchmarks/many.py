@@ -1,7 +1,9 @@
-"""A log of 100,000 conversations against one of 1,000: a page of them, one that is opened, and filters."""
+"""A log of 100,000 conversations against one of 1,000, in a file and on a server; 10,000 held open."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -12,6 +14,7 @@ from itertools import cycle
 from pathlib import Path
 
 import click
+import psycopg
 
 from benchmarks._ratio import Row, compared
 from benchmarks.read import conversation
@@ -19,14 +22,18 @@ from stenolog import Log, UserMessage
 from stenolog.adapters.conversation import log as logs
 from stenolog.adapters.store.contract import appends
 from stenolog.adapters.store.contract.values import START, PendingEntry
+from stenolog.adapters.store.postgres.recorder import PostgresLogRecorder
 from stenolog.adapters.store.sqlite.statements import event_rows
 from stenolog.apps.cli import run as cli
 from stenolog.apps.cli.app import app
 from stenolog.apps.cli.arguments import options
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.events import ModeSwitch
+from tests.postgres.server import DURABLE, Server, programs, running
 
 FEW, MANY = 1_000, 100_000
+HELD = 10_000
+CONTEXT = multiprocessing.get_context("spawn")
 ENTRIES = 6
 EPOCH_US, APART_US = 1_750_000_000_000_000, 360_000_000
 LATE = datetime.fromtimestamp((EPOCH_US + APART_US * (MANY - 40)) / 1e6, UTC)
@@ -50,6 +57,45 @@ def run() -> Iterable[Row]:
             yield against("one opened by its name: its state", opened(), small, large, 1.2)
             yield against("one opened by its name: an append", appended(), small, large, 1.2)
             yield from filters(large)
+        yield held_open("a file", str(many))
+    if (bin := programs()) is not None:
+        with running(bin, DURABLE) as server:
+            yield from on_postgres(server)
+
+
+def on_postgres(server: Server) -> Iterator[Row]:
+    few, many = (server.address(schema=f"of{number}") for number in (FEW, MANY))
+    filled_on(server, few, FEW)
+    filled_on(server, many, MANY)
+    with logs.open(few) as small, logs.open(many) as large:
+        yield against("PostgreSQL: a page of `ls`", listed, small, large, 2.0)
+        yield against("PostgreSQL: the newest 50 names", newest, small, large, 1.5)
+        yield against("PostgreSQL: one looked for by its name", named(), small, large, 1.5)
+        yield against("PostgreSQL: one opened by its name: its state", opened(), small, large, 1.5)
+        yield against("PostgreSQL: one opened by its name: an append", appended(), small, large, 1.5)
+    yield held_open("PostgreSQL", many)
+
+
+def held_open(where: str, address: str) -> Row:
+    """Measure how much a process grows that appends to many conversations and holds them."""
+    with CONTEXT.Pool(1) as pool:
+        grown = pool.apply(holding, (address,))
+    return Row(f"{HELD:,} conversations held open by one process, {where}", grown, 200, "MB")
+
+
+def holding(address: str) -> float:
+    with logs.open(address) as log:
+        log[name_of(1)].append(UserMessage(text="Go on."))
+        before = resident_mb()
+        held = [log[name_of(number)] for number in range(1, HELD + 1)]
+        for conversation in held:
+            conversation.append(UserMessage(text="Go on."))
+        return resident_mb() - before
+
+
+def resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def against(name: str, work: Callable[[Log], object], small: Log, large: Log, limit: float) -> Row:
@@ -60,12 +106,12 @@ def against(name: str, work: Callable[[Log], object], small: Log, large: Log, li
 
 def listed(log: Log) -> None:
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-        assert cli(["ls", "--db", log.path]) == 0
+        assert cli(["ls", "--db", log.recorder.address]) == 0
 
 
 def completed(log: Log) -> object:
     context = click.Context(app, info_name="stenolog")
-    context.params["db"] = log.path
+    context.params["db"] = Path(log.path)
     return options.names(context, click.Argument(["conversation"]), "talk 0005")
 
 
@@ -139,3 +185,29 @@ def filled(path: Path, conversations: int) -> None:
             ]
             connection.execute(NEW, (stream, name_of(stream)))
             event_rows.insert(connection, stream, appends.make_records(START, items))
+
+
+COPIES = """INSERT INTO {s}.conversations (name, head, digest, last_at)
+    SELECT %s || lpad(n::text, 6, '0'), head, digest, %s::bigint + n * %s::bigint::bigint
+    FROM {s}.conversations, generate_series(2, %s) AS n ORDER BY n"""
+ENTRIES_OF = """INSERT INTO {s}.stored_events
+    SELECT (SELECT base FROM {s}.meta) + (pg_current_xact_id()::text::bigint << 22) + row_number() OVER (),
+        c.stream, position, entry_id, at, topic, salt, e.digest, size, erased, state
+    FROM {s}.stored_events AS e, {s}.conversations AS c WHERE c.stream > e.stream"""
+
+
+def filled_on(server: Server, address: str, conversations: int) -> None:
+    """Write a log of so many copies of one conversation, each with its record in the history."""
+    with logs.open(address) as log:
+        log[name_of(1)].extend(conversation(ENTRIES - 1))
+        recorder = log.recorder
+    assert isinstance(recorder, PostgresLogRecorder)
+    schema = recorder.datastore.address.schema.encode()
+    with psycopg.connect(server.conninfo) as connection:
+        connection.execute(
+            COPIES.encode().replace(b"{s}", schema), ("talk ", EPOCH_US, APART_US, conversations)
+        )
+        connection.execute(ENTRIES_OF.encode().replace(b"{s}", schema))
+        connection.commit()
+        connection.autocommit = True
+        connection.execute("VACUUM ANALYZE")

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import os
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 import psycopg
 from eventsourcing.persistence import StoredEvent
 
+import stenolog
 from benchmarks import _pgbench
 from benchmarks._ratio import Row, compared
+from stenolog import AsyncConversation, UserMessage
 from stenolog.adapters.store.contract.recorder import LogRecorder
 from stenolog.adapters.store.contract.values import LAST, Stream
 from stenolog.adapters.store.postgres.recorder import PostgresLogRecorder
@@ -25,7 +30,10 @@ from tests.postgres.server import DURABLE, Server, programs, running
 
 ROUNDS = 5
 SECONDS = 2
-SLOW_COMMITS = f"{DURABLE} -c commit_delay=5000 -c commit_siblings=0"
+WRITERS = 32
+SERVER = DURABLE.replace("shared_buffers=16MB", "shared_buffers=128MB")
+"""A server with the memory that it has by default, and not as little as those of tests."""
+SLOW_COMMITS = f"{SERVER} -c commit_delay=5000 -c commit_siblings=0"
 """Commits of 5 ms, as disks of servers have them."""
 WORDS = "word " * 100
 NAMES = "INSERT INTO {s}.conversations (name) SELECT name FROM generate_series(1, 32) AS name"
@@ -37,7 +45,7 @@ def run() -> Iterable[Row]:
     bin = programs()
     if bin is None or not (bin / "pgbench").exists():
         return
-    with running(bin, DURABLE) as server:
+    with running(bin, SERVER) as server:
         yield from by_pgbench(server)
         yield from from_python(server)
         yield one_conversation(server)
@@ -67,7 +75,9 @@ def rates(server: Server, clients: int, *, stock: bool = True) -> list[tuple[flo
                 connection.execute(NAMES.replace("{s}", schema).encode())
                 scripts = [_pgbench.plain(), _pgbench.ours(schema), *([library] if stock else [])]
                 order = sorted(enumerate(scripts), reverse=bool(number % 2))
-                each = {which: _pgbench.rate(server, script, clients, SECONDS) for which, script in order}
+                # The plans of 32 sessions are made within the first second.
+                seconds = 2 * SECONDS if clients == WRITERS else SECONDS
+                each = {which: _pgbench.rate(server, script, clients, seconds) for which, script in order}
                 (count,) = connection.execute(COUNT.replace("{s}", schema).encode()).fetchone() or (0,)
                 assert count >= each[1] * SECONDS * 0.5, "appends that wrote nothing"
             found.append((each[0], each[1], each.get(2, 0.0)))
@@ -75,7 +85,7 @@ def rates(server: Server, clients: int, *, stock: bool = True) -> list[tuple[flo
 
 
 def by_pgbench(server: Server) -> Iterator[Row]:
-    for clients, limit in ((1, 2.0), (8, 2.0), (32, 1 / 0.7)):
+    for clients, limit in ((1, 2.0), (8, 2.0), (WRITERS, 1 / 0.7)):
         found = rates(server, clients, stock=False)
         ratio = median(plain / ours for plain, ours, _ in found)
         note = ", ".join(f"{ours:.0f} of {plain:.0f}/s" for plain, ours, _ in found)
@@ -83,10 +93,10 @@ def by_pgbench(server: Server) -> Iterator[Row]:
 
 
 def slow_commits(server: Server) -> Iterator[Row]:
-    found = rates(server, 32)
+    found = rates(server, WRITERS)
     ratio = median(plain / ours for plain, ours, _ in found)
     note = ", ".join(f"{ours:.0f} of {plain:.0f}/s" for plain, ours, _ in found)
-    yield Row("an append by pgbench, 32 clients, commits of 5 ms, to an INSERT", ratio, 1 / 0.7, note=note)
+    yield Row("an append by pgbench, 32 clients, commits of 5 ms, to an INSERT", ratio, 1 / 0.9, note=note)
     ratio = median(stock / ours for _, ours, stock in found)
     note = ", ".join(f"{ours:.0f} and {stock:.0f}/s" for _, ours, stock in found)
     yield Row("an append by pgbench, 32 clients, commits of 5 ms, to the library's", ratio, 0.2, note=note)
@@ -115,7 +125,7 @@ def appending(recorder: LogRecorder, name: str, number: int) -> Callable[[], obj
 
 
 def from_python(server: Server) -> Iterator[Row]:
-    library, datastore = _pgbench.library(server, "library", 32)
+    library, datastore = _pgbench.library(server, "library", WRITERS)
 
     def stocked(number: int) -> Callable[[], object]:
         versions, state = itertools.count(1), WORDS.encode()
@@ -124,14 +134,64 @@ def from_python(server: Server) -> Iterator[Row]:
 
     found = []
     for _ in range(ROUNDS):
-        with log(server, pool=32) as (recorder, _):
-            ours = threads([appending(recorder, str(number), number) for number in range(32)], SECONDS)
-        stock = threads([stocked(number) for number in range(32)], SECONDS)
-        found.append((sum(ours) / SECONDS, sum(stock) / SECONDS))
+        with log(server, pool=WRITERS) as (recorder, _):
+            ours = threads([appending(recorder, str(number), number) for number in range(WRITERS)], SECONDS)
+            tasks = asyncio.run(by_tasks(server.address(schema=f"b{next(SCHEMAS)}")))
+        stock = threads([stocked(number) for number in range(WRITERS)], SECONDS)
+        found.append((sum(ours) / SECONDS, tasks, by_hand(server), sum(stock) / SECONDS))
     datastore.close()
-    note = ", ".join(f"{ours:.0f} and {stock:.0f}/s" for ours, stock in found)
-    ratio = median(stock / ours for ours, stock in found)
-    yield Row("an append from Python, 32 threads, to the library's", ratio, 1 / 3, note=note)
+    for what, which, other, limit in (
+        ("threads, to an INSERT from as many", 0, 2, 1 / 0.7),
+        ("tasks, to an INSERT from as many threads", 1, 2, 1 / 0.7),
+        ("threads, to the library's", 0, 3, 1 / 3),
+    ):
+        note = ", ".join(f"{each[which]:.0f} and {each[other]:.0f}/s" for each in found)
+        ratio = median(each[other] / each[which] for each in found)
+        yield Row(f"an append from Python, {WRITERS} {what}", ratio, limit, note=note)
+
+
+def by_hand(server: Server) -> float:
+    """Return the rows a second that threads insert with the driver alone, each by its own connection."""
+    with ExitStack() as held:
+        connect = partial(psycopg.connect, server.conninfo, autocommit=True, prepare_threshold=2)
+        connections = [held.enter_context(connect()) for _ in range(WRITERS)]
+        connections[0].execute(_pgbench.PLAIN_TABLE)
+
+        def inserting(number: int) -> Callable[[], object]:
+            positions = itertools.count(1)
+
+            def insert() -> None:
+                at, id = time.time_ns() // 1000, os.urandom(8).hex()
+                values = (
+                    number,
+                    next(positions),
+                    id,
+                    at,
+                    "user_message@1",
+                    bytes(16),
+                    bytes(32),
+                    WORDS.encode(),
+                )
+                connections[number].execute(_pgbench.PLAIN_INSERT, values)
+
+            return insert
+
+        return sum(threads([inserting(number) for number in range(WRITERS)], SECONDS)) / SECONDS
+
+
+async def by_tasks(address: str) -> float:
+    """Return the appends a second of tasks, each to its own conversation."""
+    count, ends = 0, time.monotonic() + SECONDS
+
+    async def append(conversation: AsyncConversation) -> None:
+        nonlocal count
+        while time.monotonic() < ends:
+            await conversation.append(UserMessage(text=WORDS))
+            count += 1
+
+    async with stenolog.open_async(address) as log:
+        await asyncio.gather(*(append(log[str(number)]) for number in range(WRITERS)))
+    return count / SECONDS
 
 
 def one_conversation(server: Server) -> Row:

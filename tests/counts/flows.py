@@ -254,6 +254,7 @@ def postgres_appends(folder: Path) -> Rows:
     ):
         return {
             "append to PostgreSQL": appended_to(server, log),
+            "append to PostgreSQL, first of a process": first_appended_to(silent.recorder.address),
             f"append to PostgreSQL, {MANY} at once": appended_together(server, silent),
         }
 
@@ -280,6 +281,17 @@ def appended_to(server: Server, log: stenolog.Log) -> Counts:
             return {**found, "wal_bytes": written() - before}
 
         return counters.least([run() for _ in range(9)])
+
+
+def first_appended_to(address: str) -> Counts:
+    """Return the statements of the first append to a conversation that others began."""
+    import stenolog
+
+    with stenolog.open(address) as log:
+        assert "talk" in log  # so that there is a connection
+        before = counters.FOUND["round_trips"]
+        log["talk"].append(stenolog.UserMessage("again"))
+        return {"round_trips": counters.FOUND["round_trips"] - before}
 
 
 def appended_together(server: Server, log: stenolog.Log) -> Counts:

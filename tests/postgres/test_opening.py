@@ -118,6 +118,19 @@ def test_a_follower_without_a_server_does_not_tell_the_password(log: stenolog.Lo
     assert SECRET not in str(told.value)
 
 
+def test_no_trigger_runs_at_an_append_and_an_earlier_releases_foreign_key_is_no_fault(
+    log: stenolog.Log, address: str
+) -> None:
+    tables = parse(address).schema
+    with psycopg.connect(parse(address).conninfo, autocommit=True) as connection:
+        triggers = "SELECT tgname FROM pg_trigger JOIN pg_class AS c ON c.oid = tgrelid WHERE relnamespace = "
+        assert connection.execute(f"{triggers} '{tables}'::regnamespace".encode()).fetchall() == []
+        added = f"ADD FOREIGN KEY (parent) REFERENCES {tables}.conversations"
+        connection.execute(f"ALTER TABLE {tables}.conversations {added}".encode())
+
+    assert verify(log).ok
+
+
 def test_what_an_earlier_release_noted_of_imports_is_a_record_of_the_history(
     log: stenolog.Log, address: str
 ) -> None:

@@ -152,8 +152,8 @@ def test_an_inspection_answers_for_streams_and_ids(recorder: LogRecorder, demo: 
         assert inspection.digest_at(child, 2) is None
         assert inspection.newest() == newest
         assert inspection.newest_given() == newest
-        assert inspection.head_until(key, rows[1].notification) == (2, rows[1].digest)
-        assert inspection.head_until(child, rows[1].notification) == (0, b"")
+        heads = inspection.heads_until([child, key], rows[1].notification)
+        assert [*heads] == [(0, b""), (2, rows[1].digest)]
 
 
 def test_an_inspection_tells_how_far_each_follower_is(recorder: LogRecorder, demo: Stream) -> None:

@@ -265,8 +265,9 @@ def _check_head(
 
 def _head(inspection: Inspection, number: int, newest: int, digest: bytes, keys: Iterable[int]) -> LogHead:
     """Return the log's head when its newest entry had this notification id."""
-    heads = ((key, *(inspection.head_until(key, newest))) for key in sorted(keys))
-    return log_head(number, newest, digest, heads)
+    streams = sorted(keys)
+    heads = zip(streams, inspection.heads_until(streams, newest), strict=True)
+    return log_head(number, newest, digest, ((key, *head) for key, head in heads))
 
 
 def _problem(name: str, pointer: str, expected: str, found: str, code: Code = "history") -> Problem:

@@ -103,7 +103,7 @@ class _Plan:
     def _take(
         self, inspection: Inspection, held: ConversationRow, cursors: list[tuple[str, int, values.Cursor]]
     ) -> None:
-        head = inspection.head_until(held.key, values.LAST)
+        (head,) = inspection.heads_until([held.key], values.LAST)
         first = inspection.digest_at(held.key, held.fork + 1) or b""
         mark = known_sessions.mark_of(first.hex())
         name = known_sessions.name_now(self._log, mark)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
@@ -154,8 +154,8 @@ class Inspection(ABC):
         """Return the digest stored at a position of a stream itself."""
 
     @abstractmethod
-    def head_until(self, key: int, newest: int) -> Head:
-        """Return a stream's head when the log's newest entry had this notification id."""
+    def heads_until(self, keys: Sequence[int], newest: int) -> Iterable[Head]:
+        """Return streams' heads when the log's newest entry had this notification id."""
 
     @abstractmethod
     def newest(self) -> int:

@@ -53,15 +53,16 @@ class AppendQueue(WriteQueue[Append]):
         for waiting in taken:
             of_stream.setdefault(waiting.asked.stream.name, []).append(waiting)
         chains = {}
-        for group in of_stream.values():
-            # Refused here, it is told why by itself.
-            with suppress(StenologError):
-                if chain := self._chain([waiting.asked for waiting in group]):
-                    chains[chain[0]] = chain[1], group
-        if not chains:
-            return [*taken], False
-        written = {key: [record for part in parts for record in part] for key, (parts, _) in chains.items()}
         try:
+            appends.read_heads(self._datastore, [waiting.asked.stream for waiting in taken])
+            for group in of_stream.values():
+                # Refused here, it is told why by itself.
+                with suppress(StenologError):
+                    if chain := self._chain([waiting.asked for waiting in group]):
+                        chains[chain[0]] = chain[1], group
+            written = {key: [one for part in parts for one in part] for key, (parts, _) in chains.items()}
+            if not written:
+                return [*taken], False
             moved = self._datastore.once(lambda connection: appends.write_together(connection, written))
         except (StenologError, *RAISED) as error:
             return [*taken], is_lost(error)

@@ -12,7 +12,7 @@ entries by id.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from psycopg import errors as pg
@@ -107,6 +107,8 @@ def append(
     written.
     """
     stream, is_lost_answer = asked.stream, again
+    if stream.head is None and asked.items and not again:
+        read_heads(store, [stream])
     key, head = stream.key, stream.head
     if key is not None and head is not None and not again and may_follow(asked, key, head, crowds):
         records = appends.make_records(head, asked.items)
@@ -134,6 +136,14 @@ def _write_fast(connection: LogConnection, key: int, records: Sequence[Record], 
         if is_written := write_behind(connection, key, records, asked.fence):
             asked.also(connection, key)
         return is_written
+
+
+def read_heads(store: PostgresLogDatastore, streams: Iterable[Stream]) -> None:
+    """Read the heads of conversations that this process has not appended to."""
+    unknown = {key: stream for stream in streams if (key := stream.key) is not None and stream.head is None}
+    if unknown:
+        for key, head in store.read(lambda connection: event_rows.heads(connection, unknown)).items():
+            unknown[key].head = head
 
 
 def may_follow(asked: Append, key: int, head: Head, crowds: Crowds) -> bool:
@@ -230,12 +240,16 @@ def append_checked(connection: LogConnection, asked: Append, *, again: bool = Fa
 
     `again`: an earlier attempt may have committed these items.
     """
-    name = asked.stream.name
-    key = _key(connection, asked.stream)
-    take_turns(connection, [key])
-    head = event_rows.head(connection, key)
+    stream = asked.stream
+    head: Head | None = START
+    if (key := _key(connection, stream)) is None:
+        # Nobody else sees it before the commit, so the history's turn is enough.
+        key = conversation_rows.create(connection, stream.name)
+    else:
+        take_turns(connection, [key])
+        head = event_rows.head(connection, key)
     if head is None:
-        raise ConversationNotFoundError(f"{name!r}: the conversation was deleted")
+        raise ConversationNotFoundError(f"{stream.name!r}: the conversation was deleted")
     done = PostgresWriter(connection).append(asked, key, head, again=again)
     is_written = done.head != head
     if is_written and asked.also is not None:
@@ -283,13 +297,12 @@ def take_turns_of(connection: LogConnection, names: set[str]) -> None:
         take_turns(connection, keys.values())
 
 
-def _key(connection: LogConnection, stream: Stream) -> int:
-    """Return the stream's key; create a new conversation."""
-    key = stream.key
-    if key is None and (key := shared.find(connection, stream.name)) is None:
+def _key(connection: LogConnection, stream: Stream) -> int | None:
+    """Return the stream's key; None, with the history's turn, if it must be begun."""
+    if (key := stream.key) is None and (key := shared.find(connection, stream.name)) is None:
         take_turns(connection, [HISTORY])
         key = shared.find(connection, stream.name)
-    return conversation_rows.create(connection, stream.name) if key is None else key
+    return key
 
 
 class PostgresWriter(SharedWriter[LogConnection]):

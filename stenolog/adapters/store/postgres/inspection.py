@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from hashlib import sha256
 from typing import Any
@@ -48,8 +48,11 @@ ORPHANS = """WITH RECURSIVE streams AS (
     UNION SELECT 'claims', stream FROM {s}.claims AS k
     WHERE NOT EXISTS (SELECT FROM {s}.conversations AS c WHERE c.stream = k.stream)
     ORDER BY 1, 2 LIMIT 20"""
-HEAD_UNTIL = """SELECT position, digest FROM {s}.stored_events
-    WHERE stream = %s AND notification <= %s ORDER BY position DESC LIMIT 1"""
+# One statement, as a log may have 100,000 of them.
+HEADS_UNTIL = """SELECT e.position, e.digest FROM unnest(%s::bigint[]) WITH ORDINALITY AS k (stream, n)
+    LEFT JOIN LATERAL (SELECT position, digest FROM {s}.stored_events
+        WHERE stream = k.stream AND notification <= %s ORDER BY position DESC LIMIT 1) AS e ON true
+    ORDER BY k.n"""
 NEXT_BLOB = "SELECT number, sha256, bytes FROM {s}.blobs WHERE number > %s ORDER BY number LIMIT 1"
 
 
@@ -157,9 +160,10 @@ class PostgresInspection(inspection.Inspection):
         with self._part():
             return event_rows.digest_at(self.connection, key, position)
 
-    def head_until(self, key: int, newest: int) -> Head:
-        row = self._one(HEAD_UNTIL, key, newest)
-        return Head._make(row) if row else START
+    def heads_until(self, keys: Sequence[int], newest: int) -> Iterator[Head]:
+        with self._part():
+            rows = self.connection.run(HEADS_UNTIL, ([*keys], newest)).fetchall()
+        return (START if position is None else Head(position, digest) for position, digest in rows)
 
     def newest(self) -> int:
         with self._part():

@@ -40,7 +40,8 @@ KEYS = """SELECT c.relname, array_agg(a.attname::text ORDER BY k.place)
         JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = k.number
     WHERE n.nspname = %s AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND k.place <= i.indnkeyatts
     GROUP BY i.indexrelid, c.relname"""
-# Each of them may run code at an append, add rows to it, change them, or hide them from a reader.
+# Each of them may run code at an append, add rows to it, change them, or hide them from a reader. Earlier
+# releases made the foreign key.
 CHANGING = """WITH ours AS (SELECT * FROM pg_class WHERE relkind = 'r'
     AND relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = %(s)s))
 SELECT c.relname, 'the trigger ' || t.tgname

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from hashlib import sha256
 from typing import Any
@@ -188,8 +188,8 @@ class SqliteInspection(inspection.Inspection):
     def digest_at(self, key: int, position: int) -> bytes | None:
         return event_rows.digest_at(self._connection, key, position)
 
-    def head_until(self, key: int, newest: int) -> Head:
-        return event_rows.head_until(self._connection, key, newest)
+    def heads_until(self, keys: Sequence[int], newest: int) -> Iterator[Head]:
+        return (event_rows.head_until(self._connection, key, newest) for key in keys)
 
     def newest(self) -> int:
         return event_rows.newest(self._connection)[0]

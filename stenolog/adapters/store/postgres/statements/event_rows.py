@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from stenolog.adapters.store.contract.values import START, Head, Row, Segment
 from stenolog.adapters.store.postgres.connection.datastore import LogConnection
@@ -36,6 +36,7 @@ SINCE = """SELECT position, entry_id, at, digest, topic,
 BY_ID = f"SELECT {WHOLE} FROM {{s}}.stored_events WHERE stream = %s AND entry_id = %s"
 BY_IDS = f"SELECT {WHOLE} FROM {{s}}.stored_events WHERE stream = %s AND entry_id = ANY(%s)"
 HEAD = "SELECT head, digest FROM {s}.conversations WHERE stream = %s"
+HEADS = "SELECT stream, head, digest FROM {s}.conversations WHERE stream = ANY(%s) AND head > 0"
 HEADER = "SELECT entry_id, at, digest FROM {s}.stored_events WHERE stream = %s AND position = %s"
 LAST_POSITION = "SELECT max(position) FROM {s}.stored_events WHERE stream = %s"
 DIGEST = "SELECT digest FROM {s}.stored_events WHERE stream = %s AND position = %s"
@@ -103,6 +104,11 @@ def head(connection: LogConnection, key: int) -> Head | None:
     """Return a stream's head, `START` without entries; None if it does not exist."""
     row = connection.run(HEAD, (key,)).fetchone()
     return None if row is None else Head._make(row) if row[0] else START
+
+
+def heads(connection: LogConnection, keys: Iterable[int]) -> dict[int, Head]:
+    """Return the heads of those streams that have entries."""
+    return {key: Head(*head) for key, *head in connection.run(HEADS, ([*keys],)).fetchall()}
 
 
 def digest_at(connection: LogConnection, key: int, position: int) -> bytes | None:
