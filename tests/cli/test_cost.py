@@ -120,7 +120,7 @@ def test_json_has_tokens_milliseconds_and_micro_dollars(used: Cli) -> None:
 @pytest.fixture
 def examples_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Set prices that no newer version of a package changes."""
-    monkeypatch.setattr("stenolog.adapters.providers.prices._installed", lambda: "")
+    monkeypatch.setattr("stenolog.adapters.providers.prices._is_installed", lambda: False)
 
 
 @pytest.mark.usefixtures("examples_alone")

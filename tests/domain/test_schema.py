@@ -6,18 +6,24 @@ import copy
 import json
 import pickle
 from dataclasses import FrozenInstanceError, replace
-from typing import Any
+from datetime import date
+from functools import reduce
+from typing import Annotated, Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
-from pydantic_core import ArgsKwargs, ValidationError
+from pydantic import Field, TypeAdapter
+from pydantic_core import ArgsKwargs, SchemaSerializer, SchemaValidator, ValidationError
 
+from stenolog import Entry, Settings, State
+from stenolog.domain.base.schema import schema_of
 from stenolog.domain.codec import REGISTRY
+from stenolog.domain.lanes.step import INITIAL, evolve
+from stenolog.domain.settings import NOTHING, configure
 from stenolog.events import ModeSwitch, Unknown, UserMessage
 from stenolog.parts import TextPart
-from tests.strategies import KINDS, events, json_values
+from tests.strategies import KINDS, events, json_values, logs
 
 ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {cls: TypeAdapter(cls) for cls in KINDS}
 JUNK = st.one_of(
@@ -78,6 +84,32 @@ def test_an_event_is_written_as_pydantic_does(event: Any) -> None:
     )
 
     assert found == expected
+
+
+@given(logs())
+def test_a_state_is_written_and_read_as_pydantic_does(log: list[Entry]) -> None:
+    for fold, kind in ((reduce(evolve, log, INITIAL), State), (reduce(configure, log, NOTHING), Settings)):
+        schema, adapter = schema_of(kind), TypeAdapter[Any](kind)
+        written = SchemaSerializer(schema).to_json(fold)
+
+        assert written == adapter.dump_json(fold)
+        assert SchemaValidator(schema).validate_json(written) == adapter.validate_json(written) == fold
+
+
+class Tally(NamedTuple):
+    """A state of an application's own, with types that only pydantic knows."""
+
+    seen: set[str]
+    last: date | None = None
+    limit: Annotated[int, Field(ge=0)] = 3
+
+
+def test_pydantic_is_asked_for_a_type_that_is_not_known_here() -> None:
+    validator, written = SchemaValidator(schema_of(Tally)), b'[["a"],"2026-01-02"]'
+
+    assert validator.validate_json(written) == Tally({"a"}, date(2026, 1, 2))
+    with pytest.raises(ValidationError, match="greater than or equal to 0"):
+        validator.validate_json(b'{"seen":[],"limit":-1}')
 
 
 def test_pydantic_finds_the_words_and_types_of_a_value_in_a_model_of_an_application() -> None:

@@ -13,11 +13,10 @@ The file of a team has such tables too, under `prices`; what is not in it costs 
 from __future__ import annotations
 
 import json
-import tomllib
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,27 +31,27 @@ ROUTED = "openrouter"
 
 def listed() -> Prices:
     """Return the prices of all known models: `genai-prices` is read at the first lookup."""
-    return (_of_package,) if _installed() else PRICES
+    return PRICES if are_examples() else (_of_package,)
 
 
 def source() -> str:
     """Return, in words, the listed prices' origin, and how to get current ones."""
-    if found := _installed():
-        return f"prices of {PACKAGE} {found}"
-    return f"example prices of {PRICES_AS_OF} (current ones: `pip install 'stenolog[prices]'`)"
+    if are_examples():
+        return f"example prices of {PRICES_AS_OF} (current ones: `pip install 'stenolog[prices]'`)"
+    from importlib.metadata import version
+
+    return f"prices of {PACKAGE} {version(PACKAGE)}"
 
 
 def are_examples() -> bool:
     """Return whether the listed prices are only examples."""
-    return not _installed()
+    return not _is_installed()
 
 
 @lru_cache(maxsize=1)
-def _installed() -> str:
-    try:
-        return version(PACKAGE)
-    except PackageNotFoundError:
-        return ""
+def _is_installed() -> bool:
+    # Its version would be read by the parser of e-mails, which takes longer than a list.
+    return find_spec(PACKAGE.replace("-", "_")) is not None
 
 
 @lru_cache(maxsize=1_024)
@@ -92,6 +91,8 @@ def prices_of(file: Path | None) -> Prices:
     """
     if file is None:
         return listed()
+    import tomllib
+
     text = file.read_text(encoding="utf-8")
     try:
         given: Any = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)

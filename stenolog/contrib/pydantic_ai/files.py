@@ -1,4 +1,4 @@
-"""Message histories of pydantic-ai, as `ModelMessagesTypeAdapter.dump_json` writes them.
+"""Message histories of pydantic-ai, as its `ModelMessagesTypeAdapter` writes them.
 
 A file is one list of messages, or one on each line, as `new_messages_json()` gives for each run. The events
 are those of `append_pydantic_ai`, so `to_pydantic_ai` returns the messages.

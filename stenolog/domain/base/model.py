@@ -27,7 +27,7 @@ from pydantic_core import ArgsKwargs, ValidationError
 
 from stenolog.domain.errors import InvalidEventError, InvalidPolicyError
 
-from .schema import LATE, AnyJson, Check
+from .schema import LATE, STRICT, AnyJson, Check
 from .value_help import (
     default_of,
     field_names,
@@ -186,8 +186,7 @@ _METHODS: Mapping[str, Any] = {
     "__setstate__": _setstate,
     "__setattr__": _refuse_assignment,
     "__delattr__": _refuse_deletion,
-    # As pydantic's own dataclasses have it, for those that pydantic is asked about.
-    "__pydantic_config__": {"strict": True, "extra": "forbid", "allow_inf_nan": False},
+    "__pydantic_config__": STRICT,
 }
 
 

@@ -29,8 +29,10 @@ from pydantic_core import SchemaSerializer, SchemaValidator
 Schema: TypeAlias = dict[str, Any]
 JSON = "json"
 """The name of the definition of any JSON value."""
-CONFIG = {"strict": True, "extra_fields_behavior": "forbid", "allow_inf_nan": False}
+STRICT = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
 """The settings of values: strict, since what is stored must be read back as exactly the same value."""
+CONFIG = {"strict": True, "extra_fields_behavior": "forbid", "allow_inf_nan": False}
+"""Settings of values, as the core takes them."""
 
 
 class Check:
@@ -81,9 +83,14 @@ class Late:
         self.name, self.make = name, make
 
     def __get__(self, value: object, cls: type) -> Any:
-        made = self.make({"type": "definitions", "schema": _value(cls), "definitions": [JSON_VALUE]})
+        made = self.make(schema_of(cls))
         setattr(cls, self.name, made)
         return made
+
+
+def schema_of(kind: Any) -> Any:
+    """Return the schema of a type."""
+    return {"type": "definitions", "schema": _schema(kind), "definitions": [JSON_VALUE]}
 
 
 LATE = {
@@ -113,7 +120,9 @@ def _schema(kind: Any) -> Schema:
         return known(*get_args(kind))
     if kind in PLAIN:
         return {"type": PLAIN[kind]}
-    return _value(kind) if hasattr(kind, "__dataclass_fields__") else _foreign(kind)
+    if getattr(kind, "__pydantic_config__", None) is STRICT:
+        return _value(kind)
+    return _named_tuple(kind) if hasattr(kind, "_field_defaults") else _foreign(kind)
 
 
 @cache
@@ -131,6 +140,21 @@ def _value(cls: Any) -> Schema:
         "fields": [each.name for each in declared],
         "slots": True,
         "config": {"title": cls.__name__, **CONFIG},
+    }
+
+
+def _named_tuple(cls: Any) -> Schema:
+    hints, defaults = get_type_hints(cls, include_extras=True), cls._field_defaults
+    arguments = []
+    for name in cls._fields:
+        schema = _schema(hints[name])
+        if name in defaults:
+            schema = {"type": "default", "schema": schema, "default": defaults[name]}
+        arguments.append({"name": name, "schema": schema, "mode": "positional_or_keyword"})
+    return {
+        "type": "call",
+        "arguments_schema": {"type": "arguments", "arguments_schema": arguments},
+        "function": cls,
     }
 
 
@@ -196,6 +220,7 @@ _MAKERS: Mapping[Any, Callable[..., Schema]] = {
     Literal: _literal,
     Union: _union,
     UnionType: _union,
+    Mapping: _dict,
     dict: _dict,
     list: _list,
     tuple: _tuple,

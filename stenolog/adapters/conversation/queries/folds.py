@@ -14,13 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from pydantic_core import SchemaSerializer, SchemaValidator
 
 from stenolog._version import __version__
 from stenolog.adapters.store.contract.values import LAST, Head
 from stenolog.adapters.store.reading import reader as reader_module
 from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.adapters.store.sidecar.checkpoints import RUN, CheckpointRun, interval_for
+from stenolog.domain.base.schema import schema_of
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import PositionNotFoundError
 from stenolog.domain.events import Damaged, ModeSwitch
@@ -30,9 +33,6 @@ from stenolog.domain.lanes.step import INITIAL, evolve
 from stenolog.domain.policy import HISTORIES
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.projections.fold import Fold
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 S = TypeVar("S")
 WORTH_KEEPING = 32
@@ -75,22 +75,25 @@ def json_of(kind: Any) -> Json[Any]:
 
 
 class Json(Generic[S]):
-    """A type as JSON. Pydantic's adapter is built at first use: it takes milliseconds."""
+    """A type as JSON. What it takes is made at first use."""
 
     def __init__(self, kind: type[S]) -> None:
         self.kind = kind
 
     def dump(self, value: S) -> bytes:
-        return self._adapter.dump_json(value)
+        return self._serializer.to_json(value)
 
     def load(self, text: bytes) -> S:
-        return self._adapter.validate_json(text)
+        found: S = self._validator.validate_json(text)
+        return found
 
     @cached_property
-    def _adapter(self) -> TypeAdapter[S]:
-        from pydantic import TypeAdapter
+    def _serializer(self) -> SchemaSerializer:
+        return SchemaSerializer(schema_of(self.kind))
 
-        return TypeAdapter(self.kind)
+    @cached_property
+    def _validator(self) -> SchemaValidator:
+        return SchemaValidator(schema_of(self.kind))
 
 
 Digests: TypeAlias = dict[tuple[int, int], bytes]
