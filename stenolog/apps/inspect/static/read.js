@@ -11,7 +11,7 @@ const { root, name } = main.dataset, of = decodeURIComponent(main.dataset.of);
 const state = { at: +main.dataset.at, head: +main.dataset.head };
 const box = document.getElementById("text"), side = document.getElementById("side"), panel = document.getElementById("panel");
 const ask = document.getElementById("ask"), found = document.getElementById("origins"), fresh = document.getElementById("new");
-let asking = null, filling = false, noting = 0, resting = null, place = null, chosen = "";
+let asking = null, filling = false, noting = 0, resting = null, beside = 0, place = null, chosen = "";
 
 // What the page asks the server for; null where a later question has stopped it.
 async function fetched(page, parameters, signal) {
@@ -101,9 +101,10 @@ export async function go(position, { isJump = false, isBack = false, stays = fal
   wanted.setAttribute("aria-current", "true");
   if (!stays) reveal(wanted);
   if (!isBack) note(isJump);
+  // What is beside it waits until one rests: it costs the server more than the words.
+  clearTimeout(beside);
+  beside = setTimeout(() => { marks(signal); request(wanted, signal); }, 100);
   turn();
-  marks(signal);
-  request(wanted, signal);
   await fill();
 }
 
