@@ -11,12 +11,13 @@ from stenolog.adapters.conversation.queries.folds import SPACING
 from stenolog.adapters.conversation.queries.overviews import title_of
 from stenolog.adapters.conversation.queries.requests.building import keep_past
 from stenolog.apps.inspect.conversation_index import KINDS, nearest
-from stenolog.apps.inspect.entries.card import card
 from stenolog.apps.inspect.entries.listing import Listing, forks_of, lanes_of, listing
 from stenolog.apps.inspect.entries.rows import MOST, place_of, rows
 from stenolog.apps.inspect.entries.ticks import COLUMNS, MOST_POSITIONS, band, drawn, runs_written
 from stenolog.apps.inspect.page import Page
 from stenolog.apps.inspect.query import Query
+from stenolog.apps.inspect.reading import markup
+from stenolog.apps.inspect.reading.items import LONGEST, Reader
 from stenolog.apps.views.envelope import Answer
 from stenolog.apps.views.lanes import lane
 from stenolog.domain.errors import StenologError
@@ -55,7 +56,7 @@ def view(query: Query) -> dict[str, Any]:
         "earlier": listed.positions[max(0, first - PAGE // 2)] if first else 0,
         "later": _later(listed, first + PAGE),
         **ticks_view(query),
-        **card(query),
+        **_card(query),
         **_panel(query, found, problem),
     }
 
@@ -110,7 +111,12 @@ def ticks_view(query: Query) -> dict[str, Any]:
 
 def card_view(query: Query) -> dict[str, Any]:
     """Return one entry whole, with what belongs to it."""
-    return {"name": query.conversation.name, "agent": query.agent, "at": query.at, **card(query)}
+    return {"name": query.conversation.name, "agent": query.agent, "at": query.at, **_card(query)}
+
+
+def _card(query: Query) -> dict[str, Any]:
+    item = Reader(query).item(query.conversation.entry(query.at))
+    return {"item": item, "markdown": markup.markdown, "code": markup.code, "longest": LONGEST}
 
 
 def _request(query: Query) -> tuple[ExplainedRequest | None, str]:

@@ -44,7 +44,10 @@ class ReadAgent(NamedTuple):
 
 
 class ReadCall(NamedTuple):
-    """A call as it is read: with its result, how it ended, how long it took, and whom it started."""
+    """A call as it is read: with its result, how it ended, how long it took, and whom it started.
+
+    `position` is that of its entry, `result` that of its result, 0 without one.
+    """
 
     kind: str
     name: str
@@ -54,6 +57,7 @@ class ReadCall(NamedTuple):
     status: CallStatus
     note: str
     took: str
+    position: int
     result: int
     agents: tuple[ReadAgent, ...]
 
@@ -76,6 +80,7 @@ class ReadItem(NamedTuple):
     aside: str = ""
     miss: str = ""
     turn: int = 0
+    model: str = ""
     is_same: bool = False
 
 
@@ -89,16 +94,19 @@ class Reader:
         """Yield the items at these positions."""
         before = ""
         for entry in entries_at(self._talk, positions):
-            item = self._item(entry)
+            item = self.item(entry)
             yield item._replace(is_same=bool(item.who) and item.who == before)
             before = item.who
 
-    def _item(self, entry: Entry) -> ReadItem:
+    def item(self, entry: Entry) -> ReadItem:
+        """Return an entry as it is read; a result with its call."""
         event, at = entry.event, entry.position
         lane = self._index.lane_at(at)
         kind, who = kind_word(event), describe(entry).who
         if isinstance(event, UserMessage) and event.author_kind == "person" and not event.author:
             who = "You"
+        elif at in self._index.results:
+            who = getattr(event, "name", "") or self._index.results[at].tool
         is_spoken = kind in ("user", "assistant", "summary") or isinstance(event, ToolResult)
         shown = tuple(self._entry_blocks(entry)) if is_spoken else ()
         receipt = getattr(event, "receipt", None)
@@ -116,6 +124,7 @@ class Reader:
             aside=self._aside(entry, kind, shown),
             miss=self._miss(event, at),
             turn=self.turns.get(at, 0),
+            model=getattr(event, "model", ""),
         )
 
     @cached_property
@@ -125,7 +134,7 @@ class Reader:
 
     def _aside(self, entry: Entry, kind: str, shown: tuple[object, ...]) -> str:
         if isinstance(entry.event, ToolResult):
-            return self._index.outcome(entry).note
+            return "" if entry.position in self._index.results else self._index.outcome(entry).note
         if kind == "cut":
             return "From here on, what came before is no longer sent."
         if kind in ("user", "assistant", "summary"):
@@ -135,7 +144,7 @@ class Reader:
     def _entry_blocks(self, entry: Entry) -> Iterator[Block | ReadCall]:
         event = entry.event
         if isinstance(event, ToolResult):
-            yield from (self._visible(each, event.parts) for each in output(event.parts))
+            yield from self._result(entry, event)
             return
         parts = getattr(event, "parts", ())
         for block in blocks(parts):
@@ -143,6 +152,16 @@ class Reader:
                 yield self._call(entry, block)
             elif block.text or block.kind == "picture":
                 yield self._visible(block, parts)
+
+    def _result(self, entry: Entry, event: ToolResult) -> Iterator[Block | ReadCall]:
+        pair = self._index.results.get(entry.position)
+        if pair is None:
+            yield from (self._visible(each, event.parts) for each in output(event.parts))
+            return
+        called = self._talk.entry(pair.call)
+        for block in blocks(getattr(called.event, "parts", ())):
+            if isinstance(block, CallBlock) and block.nth == pair.nth:
+                yield self._call(called, block)
 
     @cached_property
     def _started(self) -> dict[CallKey, list[OutlineRow]]:
@@ -169,7 +188,9 @@ class Reader:
             found = tuple(self._visible(each, parts) for each in output(parts, block.call))
         agents = tuple(_agent(row) for row in self._started.get(key, ()))
         name, gist = block.call.name, block.gist
-        return ReadCall("call", name, gist, block.blocks, found, *outcome, lasted(took), at, agents)
+        return ReadCall(
+            "call", name, gist, block.blocks, found, *outcome, lasted(took), entry.position, at, agents
+        )
 
     def _miss(self, event: Event, at: int) -> str:
         missed = self._index.missed.get(at, 0)
