@@ -86,7 +86,7 @@ def is_native(result: int, request: Request) -> bool:
 
 def plain(text: str) -> str:
     """Return the text as it was before it was quoted."""
-    return text.replace("&lt;", "<")
+    return text.replace("&lt;", "<").replace("\\[", "[")
 
 
 def calls_in(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
