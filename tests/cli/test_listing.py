@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,7 @@ from stenolog.adapters.conversation.queries.folds import persistent
 from stenolog.apps.cli.app import app
 from stenolog.apps.cli.arguments import options
 from stenolog.apps.cli.arguments.position import full_name
+from stenolog.apps.servers.sockets import server_socket
 from stenolog.apps.views.figures import short_usd
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ModeSwitch, UserMessage
@@ -356,3 +358,16 @@ def test_what_cannot_be_asked_for_is_refused(
 
     assert ran.status == status
     assert words in ran.err
+
+
+# The socket that `inspect` and `serve` listen at.
+
+
+def test_no_answer_waits_until_its_head_is_acknowledged() -> None:
+    with (
+        server_socket("127.0.0.1", 0) as (bound, url),
+        socket.create_connection(bound.getsockname()),
+        bound.accept()[0] as accepted,
+    ):
+        assert url == f"http://127.0.0.1:{bound.getsockname()[1]}"
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from websockets.client import ClientProtocol
@@ -15,19 +15,13 @@ from websockets.extensions.permessage_deflate import (
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
+from stenolog.apps.tap.journal import JournalRecord as Record
 from stenolog.apps.tap.recording.process import Assembler
 from stenolog.domain.errors import StoreError
 from tests.recording.given import PATHS, START, Tap, anthropic, compact, outcomes, said, user
 
 HI = "How many loaves are in the oven, and when will the last of them be done?"
 MODEL = "gpt-5.2"
-
-
-class Record(NamedTuple):
-    kind: str
-    exchange: int
-    time_ns: int
-    payload: bytes
 
 
 def begin(number: int, path: str = PATHS["anthropic"], **fields: Any) -> Record:
