@@ -118,7 +118,7 @@ class CommandLine(Model):
         if self._mode == "one-shot":
             answer = self._once(text, prompt.session)
         else:
-            answer = self._residents.ask(_target(prompt), prompt.session, text)
+            answer = self._residents.ask(SessionPlace(prompt.conversation, prompt.lane), prompt.session, text)
         try:
             async with aclosing(answer) as pieces:
                 async for piece in pieces:
@@ -223,10 +223,6 @@ class CommandLine(Model):
         before, told, after = line.partition(json.dumps(prompt))
         whole = Transport("stdin", style="string", before=before, after=after)
         return line.encode(), whole if told else None
-
-
-def _target(prompt: ModelRequest) -> SessionPlace:
-    return SessionPlace(prompt.conversation, prompt.lane)
 
 
 def _check(mode: str, command: Command, end: str | None, idle_ends: float | None, *, is_text: bool) -> None:

@@ -59,7 +59,7 @@ class Service:
         self.owners = Owners(log, stopwatch, is_leased=is_leased)
         self.methods: Mapping[str, Method] = {name: _method(self, name) for name in METHODS}
 
-    def call(self, name: str, params: bytes) -> m.Message:
+    def call(self, name: str, given: bytes) -> m.Message:
         """Call a method with its parameters as JSON. Raises the errors of the method, and `CallerError`."""
         method = self.methods.get(name)
         if method is None:
@@ -67,10 +67,10 @@ class Service:
             hint = f"; did you mean {meant!r}?" if meant else f"; there is {', '.join(self.methods)}"
             raise MethodNotFoundError(f"no method {name!r:.60}{hint}")
         try:
-            given = method.params.model_validate_json(params)
+            params = method.params.model_validate_json(given)
         except ValidationError as error:
             raise invalid_params(error) from None
-        return method.call(given)
+        return method.call(params)
 
     def close(self) -> None:
         """End waiting calls, and the owners of claims; the log stays open."""
@@ -112,6 +112,13 @@ class Service:
         entry = self._conversation(params).join(params.agent, **fields)
         return m.Joined(entry=None if entry is None else entry_message(entry))
 
+    def request(self, params: m.RequestParams) -> m.AgentRequest:
+        """Return an agent's request: the body to send, and the receipt to give back with the answer."""
+        request = self._conversation(params).request(
+            params.agent, params.at, params.api, task=params.task, policy=params.policy
+        )
+        return request_message(request, text=params.with_text, explained=params.with_explanation)
+
     def answer(self, params: r.AnswerParams) -> m.WrittenEntries:
         """Append the outcome of a model call of one's own loop: the answer, or the failure with its text."""
         conversation = self._conversation(params)
@@ -145,13 +152,6 @@ class Service:
         if conversation.position <= params.after:
             self._wait(conversation, params.after, params.wait)
         return self._read(conversation, params.after, None, params.limit)
-
-    def request(self, params: m.RequestParams) -> m.AgentRequest:
-        """Return an agent's request: the body to send, and the receipt to give back with the answer."""
-        request = self._conversation(params).request(
-            params.agent, params.at, params.api, task=params.task, policy=params.policy
-        )
-        return request_message(request, text=params.with_text, explained=params.with_explanation)
 
     def state(self, params: m.AtParams) -> m.State:
         """Return the state of every lane, the settings, and the effects that the log asks for next."""
@@ -221,14 +221,14 @@ class Service:
         runner = self._runner(params, params.owner)
         return written_message(runner.settle(params.fence, params.outcome, params.id))
 
-    def release(self, params: r.FenceParams) -> m.Nothing:
-        """Let a claimed effect go that was not begun, or may be begun again."""
-        self._runner(params, params.owner).release(params.fence)
-        return m.Nothing()
-
     def draft(self, params: r.DraftParams) -> m.Nothing:
         """Keep text of an answer as it streams: if the runner dies, the log has it."""
         self._runner(params, params.owner).draft(params.fence, params.text)
+        return m.Nothing()
+
+    def release(self, params: r.FenceParams) -> m.Nothing:
+        """Let a claimed effect go that was not begun, or may be begun again."""
+        self._runner(params, params.owner).release(params.fence)
         return m.Nothing()
 
     def renew(self, params: r.RenewParams) -> m.Nothing:
@@ -275,30 +275,10 @@ class Service:
         return m.Entries(position=position, entries=[entry_message(each) for each in found])
 
 
-METHODS = (
-    "about",
-    "conversations",
-    "append",
-    "submit",
-    "join",
-    "request",
-    "answer",
-    "entries",
-    "tail",
-    "state",
-    "timeline",
-    "transitions",
-    "search",
-    "output",
-    "fork",
-    "claim",
-    "settle",
-    "draft",
-    "release",
-    "renew",
-    "claims",
-    "put_blob",
-    "blob",
+METHODS = tuple(
+    name
+    for name, method in vars(Service).items()
+    if name[0] != "_" and "params" in getattr(method, "__annotations__", ())
 )
 """The names of the methods, in the order of the reference."""
 WRITES = frozenset(("append", "submit", "join", "answer", "settle", "draft", "release", "fork"))

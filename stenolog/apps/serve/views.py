@@ -15,6 +15,9 @@ from stenolog.projections.requests import Request
 from . import messages as m
 from . import runner_messages as r
 
+AS_THEY_ARE = ("agent", "task", "at", "api", "body", "sendable", "reason", "obstacle", "code", "sha256")
+"""The fields of a request that its message has under the same names."""
+
 
 def entry_message(entry: Entry) -> m.Entry:
     """Return an entry as JSON."""
@@ -34,16 +37,7 @@ def request_message(request: Request, *, text: bool = False, explained: bool = F
         else None
     )
     return m.AgentRequest(
-        agent=request.agent,
-        task=request.task,
-        at=request.at,
-        api=request.api,
-        body=request.body,
-        sendable=request.sendable,
-        reason=request.reason,
-        obstacle=request.obstacle,
-        code=request.code,
-        sha256=request.sha256,
+        **{name: getattr(request, name) for name in AS_THEY_ARE},
         receipt=plain(request.receipt),
         text=request.bytes.decode() if text else None,
         explanation=explanation,

@@ -15,14 +15,12 @@ from weakref import WeakKeyDictionary
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.options import EntryAppended, RunEvent, StreamDelta
-from stenolog.adapters.engine.team.team import AnyConversation
+from stenolog.adapters.engine.team.team import AnyConversation, opened_conversation
 from stenolog.adapters.store.contract.recorder import LogRecorder
 from stenolog.adapters.store.contract.values import CommittedRow, DraftRow, Stream
 from stenolog.adapters.store.reading import reader
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import OperationalError, StenologError
-
-from .submitting import opened_conversation
 
 AT_ONCE = 64
 """Entries that a late follower reads at once."""

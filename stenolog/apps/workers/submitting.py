@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
-from stenolog.adapters.conversation.aio import AsyncConversation
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.approvals import Arguments, approval
 from stenolog.adapters.engine.journal.live_state import LiveState
 from stenolog.adapters.engine.mentions import agents_by_name, mentioned_agents
 from stenolog.adapters.engine.team.start import Input, OnInput, TeamSettings, start_run
-from stenolog.adapters.engine.team.team import AnyConversation, Message
+from stenolog.adapters.engine.team.team import AnyConversation, Message, opened_conversation
 from stenolog.adapters.store.contract.appends import check_storable
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
@@ -131,12 +130,3 @@ def check_team(name: str) -> str:
         raise CallerError(f"team: expected a name of at most {MOST} characters, found {name!r:.120}")
     check_storable("team", name)
     return name
-
-
-async def opened_conversation(conversation: AnyConversation) -> Conversation:
-    """Return the conversation whose methods are not awaited."""
-    if isinstance(conversation, Conversation):
-        return conversation
-    if isinstance(conversation, AsyncConversation):
-        return await conversation.sync()
-    raise CallerError(f'expected a conversation, such as log["demo"], found {conversation!r:.100}')

@@ -132,17 +132,13 @@ class _Chain:
             case events.AssistantMessage() | events.LlmError() if event.cause is not None:
                 return _Cause(event.cause, "cause")
             case events.AssistantMessage() | events.LlmError() if event.receipt is not None:
-                return _Cause(self._question_position(event.receipt.view, lane), "receipt.view")
+                return _Cause(self._state(event.receipt.view).lane(lane).asked, "receipt.view")
             case events.ToolResult():
                 key = self.calls.get(entry.position)
                 field = "call_id" if event.call is None else "call"
                 return _Cause(key.position, field, key.nth) if key else NO_CAUSE
             case _:
                 return NO_CAUSE
-
-    def _question_position(self, view: int, lane: str) -> int:
-        """Return the position that the lane had to answer at a view, by the engine's own fold."""
-        return self._state(view).lane(lane).asked
 
     def _failed(self, entry: Entry, control: Control, lane: str) -> int:
         """Return the lane's last error, which a `continue` takes up again; 0: none."""

@@ -170,7 +170,7 @@ class Team:
         for where, error in failed.items():
             raise ModelError(error.category, f"{where}: {error.category}: {error.message}")
         if id and not text:
-            return await asyncio.to_thread(_earlier_answer, await _conversation(conversation), id)
+            return await asyncio.to_thread(_earlier_answer, await opened_conversation(conversation), id)
         return text
 
     def ask_sync(
@@ -209,7 +209,7 @@ class Team:
         `on_input`: "next", agents at work hear it at their next step; "queue", when all are at rest;
         "cancel", what is under way is stopped first.
         """
-        opened, tools = await _conversation(conversation), await self.tools()
+        opened, tools = await opened_conversation(conversation), await self.tools()
         words = self._input(message, to, id, on_input)
         return await asyncio.to_thread(lambda: start_run(LiveState(opened), self._setting, tools, words))
 
@@ -233,7 +233,7 @@ class Team:
 
         Raises `InvalidEventError` if they do not fit the tool's schema.
         """
-        opened = await _conversation(conversation)
+        opened = await opened_conversation(conversation)
         return await _control(opened, await asyncio.to_thread(approval, opened, call, arguments))
 
     async def reject(self, conversation: AnyConversation, call: CallRef) -> list[Entry]:
@@ -242,7 +242,7 @@ class Team:
 
     async def pending_approvals(self, conversation: AnyConversation) -> list[PendingApproval]:
         """Return the calls that wait for a person, those of workers too."""
-        return await asyncio.to_thread(waiting, await _conversation(conversation))
+        return await asyncio.to_thread(waiting, await opened_conversation(conversation))
 
     async def tools(self) -> dict[str, dict[str, BaseTool]]:
         """Return the tools of each agent by name; connects to their servers.
@@ -318,7 +318,7 @@ class Team:
         tools = await self.tools()
         # Before the run, so that no call is made under a limit that cannot be kept.
         _check_costs(self.agents.values(), self.options.prices)
-        runner = Runner(await _conversation(conversation), self.agents, tools, self.options)
+        runner = Runner(await opened_conversation(conversation), self.agents, tools, self.options)
         try:
             await runner.open(lambda live: start_run(live, self._setting, tools, words))
             yield runner
@@ -379,7 +379,8 @@ def _check_costs(agents: Iterable[Agent], prices: Prices) -> None:
             raise CallerError(f"agent {agent.name!r}: max_cost cannot be kept: {no_price(names)}")
 
 
-async def _conversation(conversation: AnyConversation) -> Conversation:
+async def opened_conversation(conversation: AnyConversation) -> Conversation:
+    """Return the conversation whose methods are not awaited."""
     if isinstance(conversation, Conversation):
         return conversation
     if isinstance(conversation, AsyncConversation):
@@ -388,5 +389,5 @@ async def _conversation(conversation: AnyConversation) -> Conversation:
 
 
 async def _control(conversation: AnyConversation, control: Control) -> list[Entry]:
-    opened = await _conversation(conversation)
+    opened = await opened_conversation(conversation)
     return await asyncio.to_thread(opened.submit, UserMessage(control=control))

@@ -49,6 +49,16 @@ def takes_api(function: F) -> F:
     return click.option("--api", type=RegisteredName(FORMATS), metavar="API", help=of_their_own)(function)
 
 
+takes_apis = click.option(
+    "--api",
+    "apis",
+    metavar="API",
+    multiple=True,
+    type=RegisteredName(FORMATS),
+    help="A provider. Default: all.",
+)
+
+
 def takes_conditions(function: F) -> F:
     """Add the options `--api` and `--policy`."""
     written = click.option("--policy", metavar="POLICY", help="Such as last:50+tokens:16k. Default: its own.")

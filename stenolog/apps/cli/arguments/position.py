@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from stenolog.adapters.conversation.queries.backwards import backwards
 from stenolog.apps.cli.suggest import did_you_mean
@@ -21,23 +21,14 @@ from stenolog.projections.views import lines
 
 from .time import moment
 
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation.log import Conversation
+
 KINDS = (*lines.KINDS.values(), *lines.FINER_KINDS)
 FORMS = "a number, @, @~3, @{user|assistant|tool|error|mode}, @call:ID or a time (2026-11-20T09:30, 2h)"
 
 
-class ConversationArgument(Protocol):
-    """Methods of a conversation that resolve a position."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def position(self) -> int: ...
-
-    def entries(self, after: int = 0, at: int | None = None) -> Iterable[Entry]: ...
-
-
-def resolve(conversation: ConversationArgument, written: str, least: int = 1) -> int:
+def resolve(conversation: Conversation, written: str, least: int = 1) -> int:
     """Return the written position, from `least` to the last one.
 
     Raises `InvalidEventError` for what is no position, `PositionNotFoundError` for a missing one.
@@ -59,7 +50,7 @@ def _split(written: str) -> tuple[str, int]:
     return written, 0
 
 
-def _anchor(conversation: ConversationArgument, anchor: str, head: int) -> int:
+def _anchor(conversation: Conversation, anchor: str, head: int) -> int:
     if re.fullmatch(r"-?\d{1,15}", anchor, re.ASCII):
         return int(anchor)
     if anchor == "@":
@@ -77,7 +68,7 @@ def _calls(entry: Entry, id: str) -> bool:
     return isinstance(event, AssistantMessage | LlmError) and any(call.id == id for call in event.tool_calls)
 
 
-def _last(conversation: ConversationArgument, head: int, anchor: str, wanted: Callable[[Entry], bool]) -> int:
+def _last(conversation: Conversation, head: int, anchor: str, wanted: Callable[[Entry], bool]) -> int:
     for entry in backwards(conversation, head):
         if wanted(entry):
             return entry.position

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic_core import from_json
 
@@ -16,7 +16,7 @@ from stenolog.adapters.conversation.log import open as open_log
 from stenolog.adapters.importers.door.times import as_time
 from stenolog.apps.tap.exchanges.exchange import RecordedExchange
 from stenolog.apps.tap.exchanges.websocket import Websocket
-from stenolog.apps.tap.journal import JournalReader
+from stenolog.apps.tap.journal import JournalReader, JournalRecord
 from stenolog.domain.errors import OperationalError
 from stenolog.projections.messages.json_fields import as_dict, as_list, as_str
 
@@ -28,19 +28,6 @@ MAX_CONTENT_BYTES = 64 * 1024 * 1024
 BLOB_BYTES = 16 * 1024 * 1024
 RETRY_SECONDS = 1.0
 """The pause before an entry is appended again that the store did not take."""
-
-
-class RunRecord(Protocol):
-    """One record of a journal; `exchange` is its number in the run."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def exchange(self) -> int: ...
-    @property
-    def time_ns(self) -> int: ...
-    @property
-    def payload(self) -> bytes: ...
 
 
 class Content:
@@ -77,7 +64,7 @@ class Assembler:
         self._contents: dict[int, Content] = {}
         self._websockets: dict[int, Websocket] = {}
 
-    def take(self, record: RunRecord) -> Iterator[int]:
+    def take(self, record: JournalRecord) -> Iterator[int]:
         """Take a record; yield the numbers of durably recorded exchanges."""
         number, payload = record.exchange, record.payload
         if record.kind == "request":
@@ -118,7 +105,7 @@ class Assembler:
             case _:
                 pass
 
-    def _end(self, number: int, exchange: RecordedExchange, record: RunRecord) -> Iterator[int]:
+    def _end(self, number: int, exchange: RecordedExchange, record: JournalRecord) -> Iterator[int]:
         given = _json(record.payload)
         exchange.reason, exchange.ended_ns = as_str(given.get("reason")), record.time_ns
         if given.get("decoded"):

@@ -118,7 +118,7 @@ def _messages(sent: WireRequest, built: Request, keep: int, first: int, blobs: B
         return [recipe_of(message, Source({}), blobs) for message in given]
     found: Blobs = {}
     recipes = _as_list(recipe_of(given, Source(built.body, key, first), found), len(given))
-    if _is_costly(recipes):
+    if len(compact(recipes)) > COSTLY:
         # Something older was said again, or moved, or is a setting: it is looked for in all that was built.
         found = {}
         recipes = _as_list(recipe_of(given, Source(built.body), found), len(given))
@@ -133,10 +133,6 @@ def _as_list(recipe: Recipe, number: int) -> list[Recipe]:
 
 COSTLY = 4_096
 """Bytes of recipes from which on the whole conversation is searched for what they could refer to."""
-
-
-def _is_costly(recipes: Sequence[Recipe]) -> bool:
-    return len(compact(recipes)) > COSTLY
 
 
 def _transport(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.projections.messages.body_digest import by_hash
 from stenolog.projections.messages.explanation import omission_rule
@@ -150,14 +150,10 @@ class _Side:
 
     def form(self, part: RequestPart) -> tuple[object, ...]:
         """Return the properties that must be equal for a part to have the same form."""
+        # Blobs by hash: the text is equal if the bytes sent are.
         alone = part.message >= 0 and self._parts[part.message] == 1
-        written = _written(self.messages[part.message]) if alone else self.text(part)
+        written = repr(by_hash(self.messages[part.message])) if alone else self.text(part)
         return part.rule, part.disposition, part.tokens_out, written
-
-
-def _written(value: Any) -> str:
-    """Return the value as text that is equal if the bytes sent are: keys in order, blobs by hash."""
-    return repr(by_hash(value))
 
 
 def _changes(before: _Side, after: _Side) -> Iterator[Change]:

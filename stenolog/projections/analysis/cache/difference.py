@@ -99,7 +99,7 @@ class RequestDiff(NamedTuple):
             lambda first, end: (
                 (
                     each.sign,
-                    _span(each.first, each.last),
+                    runs_in_words([(each.first, each.last)]) if each.last else "",
                     each.role,
                     each.rule or each.was,
                     f"{each.tokens_after - each.tokens_before:+,}",
@@ -108,10 +108,6 @@ class RequestDiff(NamedTuple):
                 for each in self.changes[first:end]
             ),
         )
-
-
-def _span(first: int, last: int) -> str:
-    return runs_in_words([(first, last)]) if last else ""
 
 
 def diff(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stenolog.adapters.providers.prices import prices_of, source
 from stenolog.apps.cli.arguments.agent import agent_or_only
@@ -14,7 +14,7 @@ from stenolog.apps.cli.terminal import progress
 from stenolog.apps.views.lanes import lane, means, on_card, own_api
 from stenolog.domain.policy import Policy
 from stenolog.domain.policy_text import amount, policy_of
-from stenolog.projections.analysis.budget import BudgetRow, budget
+from stenolog.projections.analysis.budget import budget
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation
@@ -52,7 +52,7 @@ def planned(
         "conversation": conversation.name,
         "agent": named,
         "api": api,
-        "rows": [_row_data(row) for row in rows],
+        "rows": [{**row._asdict(), "policy": row.policy.json} for row in rows],
     }
 
     def draw() -> Iterable[Piece]:
@@ -71,7 +71,3 @@ def _policies(written: Iterable[str]) -> list[Policy]:
         for piece in ([option] if option.lstrip().startswith("{") else option.split(","))
     )
     return [policy for piece in pieces if (policy := policy_of(piece)) is not None]
-
-
-def _row_data(row: BudgetRow) -> dict[str, Any]:
-    return {**row._asdict(), "policy": row.policy.json}

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
+from stenolog.apps.cli.arguments.agent import takes_apis
 from stenolog.apps.cli.arguments.database import Database, DatabaseParameter
 from stenolog.apps.cli.arguments.lookup import open_log
-from stenolog.apps.cli.arguments.options import RegisteredName, takes_db
+from stenolog.apps.cli.arguments.options import takes_db
 from stenolog.apps.cli.draw.skipped_conversations import SkippedConversations
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece, counted, line
@@ -47,14 +48,7 @@ STYLES = {"changed": "red", "vanished": "red", "new": "yellow"}
     help="Write the digests here; - for stdout.",
 )
 @click.option("--against", type=PLAIN_FILE, help="List differences from this file.")
-@click.option(
-    "--api",
-    "apis",
-    metavar="API",
-    multiple=True,
-    type=RegisteredName(FORMATS),
-    help="A provider. Default: all.",
-)
+@takes_apis
 @click.option("--policy", "written", metavar="POLICY", help="Default: each agent's own.")
 @takes_db
 def check_gate_command(

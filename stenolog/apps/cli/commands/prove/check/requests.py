@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from stenolog.apps.cli.arguments.agent import takes_apis
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import find_conversations, open_log
-from stenolog.apps.cli.arguments.options import RegisteredName, takes_conversation, takes_jobs
+from stenolog.apps.cli.arguments.options import takes_conversation, takes_jobs
 from stenolog.apps.cli.draw.check_summary import CheckResults, is_listed, summarized, takes_verbose
 from stenolog.apps.cli.draw.skipped_conversations import refusal
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Diagnostic, Piece, counted, line
 from stenolog.apps.cli.terminal import Bar
-from stenolog.projections.formats import FORMATS
 from stenolog.projections.formats.checks import Violation
 
 if TYPE_CHECKING:
@@ -30,14 +30,7 @@ from stenolog.apps.cli.commands.prove.check.log import NONE
 
 @command("requests", example="stenolog check requests demo --all-prefixes")
 @click.option("--all-prefixes", is_flag=True, help="At every position, not only the last.")
-@click.option(
-    "--api",
-    "apis",
-    metavar="API",
-    multiple=True,
-    type=RegisteredName(FORMATS),
-    help="A provider. Default: all.",
-)
+@takes_apis
 @takes_jobs
 @takes_verbose
 @takes_conversation

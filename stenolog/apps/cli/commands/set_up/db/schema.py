@@ -24,7 +24,7 @@ def db_schema_command(name: str | None) -> CommandResult:
     Of a stored event, or of what --json prints.
     """
     if name is None:
-        known = {topic: _first_line(cls) for topic, cls in REGISTRY.events.items()}
+        known = {topic: (cls.__doc__ or "").partition("\n")[0] for topic, cls in REGISTRY.events.items()}
         known["envelope"] = "What every command prints with --json."
         return CommandResult(known, lambda: _listed(known))
     schema = envelope_schema() if name == "envelope" else TypeAdapter(REGISTRY.events[name]).json_schema()
@@ -36,10 +36,6 @@ def envelope_schema() -> dict[str, Any]:
     text = files(__package__).joinpath("envelope.schema.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
-
-
-def _first_line(cls: type) -> str:
-    return (cls.__doc__ or "").partition("\n")[0]
 
 
 def _listed(known: dict[str, str]) -> Iterator[Piece]:
