@@ -11,28 +11,13 @@ from dataclasses import MISSING, fields
 from datetime import datetime
 from functools import cache, reduce
 from types import NoneType, UnionType
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NamedTuple,
-    TypeAlias,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from pydantic_core import SchemaSerializer, SchemaValidator
+from pydantic_core import CoreSchema, SchemaSerializer, SchemaValidator
+from pydantic_core import core_schema as core
 
-Schema: TypeAlias = dict[str, Any]
-JSON = "json"
-"""The name of the definition of any JSON value."""
 STRICT = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
 """The settings of values: strict, since what is stored must be read back as exactly the same value."""
-CONFIG = {"strict": True, "extra_fields_behavior": "forbid", "allow_inf_nan": False}
-"""Settings of values, as the core takes them."""
 
 
 class Check:
@@ -43,14 +28,12 @@ class Check:
 
     def on(self, schema: Any) -> Any:
         """Return the schema with this condition."""
-        checked = {**schema, **self.limits}
-        if self.function is None:
-            return checked
-        return {
-            "type": "function-after",
-            "function": {"type": "no-info", "function": self.function},
-            "schema": checked,
-        }
+        limited = {**schema, **self.limits}
+        return (
+            limited
+            if self.function is None
+            else core.no_info_after_validator_function(self.function, limited)
+        )
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
         return self.on(handler(source))
@@ -88,74 +71,49 @@ class Late:
         return made
 
 
-def schema_of(kind: Any) -> Any:
-    """Return the schema of a type."""
-    return {"type": "definitions", "schema": _schema(kind), "definitions": [JSON_VALUE]}
-
-
-LATE = {
-    name: Late(name, make)
-    for name, make in (
-        ("__pydantic_validator__", SchemaValidator),
-        ("__pydantic_serializer__", SchemaSerializer),
-    )
-}
+MADE = {"__pydantic_validator__": SchemaValidator, "__pydantic_serializer__": SchemaSerializer}
+LATE = {name: Late(name, make) for name, make in MADE.items()}
 """The attributes by which pydantic and its core know a class."""
 
 
-PLAIN: Mapping[Any, str] = {
-    Any: "any",
-    NoneType: "none",
-    bool: "bool",
-    bytes: "bytes",
-    datetime: "datetime",
-    float: "float",
-    int: "int",
-    str: "str",
-}
+def schema_of(kind: Any) -> CoreSchema:
+    """Return the schema of a type."""
+    return core.definitions_schema(_schema(kind), [JSON_VALUE])
 
 
-def _schema(kind: Any) -> Schema:
+def _schema(kind: Any) -> CoreSchema:
     if (known := _MAKERS.get(get_origin(kind))) is not None:
         return known(*get_args(kind))
     if kind in PLAIN:
-        return {"type": PLAIN[kind]}
+        return PLAIN[kind]
     if getattr(kind, "__pydantic_config__", None) is STRICT:
         return _value(kind)
     return _named_tuple(kind) if hasattr(kind, "_field_defaults") else _foreign(kind)
 
 
 @cache
-def _value(cls: Any) -> Schema:
+def _value(cls: Any) -> CoreSchema:
     hints = get_type_hints(cls, include_extras=True)
-    declared = fields(cls)
-    arguments = [
-        {"type": "dataclass-field", "name": each.name, "schema": _with_default(each, hints[each.name])}
-        for each in declared
-    ]
-    return {
-        "type": "dataclass",
-        "cls": cls,
-        "schema": {"type": "dataclass-args", "dataclass_name": cls.__name__, "fields": arguments},
-        "fields": [each.name for each in declared],
-        "slots": True,
-        "config": {"title": cls.__name__, **CONFIG},
-    }
+    arguments = [core.dataclass_field(each.name, _field(each, hints[each.name])) for each in fields(cls)]
+    return core.dataclass_schema(
+        cls,
+        core.dataclass_args_schema(cls.__name__, arguments),
+        [each.name for each in fields(cls)],
+        slots=True,
+        config=core.CoreConfig(
+            title=cls.__name__, strict=True, extra_fields_behavior="forbid", allow_inf_nan=False
+        ),
+    )
 
 
-def _named_tuple(cls: Any) -> Schema:
-    hints, defaults = get_type_hints(cls, include_extras=True), cls._field_defaults
-    arguments = []
-    for name in cls._fields:
-        schema = _schema(hints[name])
-        if name in defaults:
-            schema = {"type": "default", "schema": schema, "default": defaults[name]}
-        arguments.append({"name": name, "schema": schema, "mode": "positional_or_keyword"})
-    return {
-        "type": "call",
-        "arguments_schema": {"type": "arguments", "arguments_schema": arguments},
-        "function": cls,
-    }
+def _field(declared: Any, kind: Any) -> CoreSchema:
+    schema, factory = _schema(kind), declared.default_factory
+    if declared.default is not MISSING:
+        return core.with_default_schema(schema, default=declared.default)
+    if factory is MISSING:
+        return schema
+    takes: Any = takes_data(factory)
+    return core.with_default_schema(schema, default_factory=factory, default_factory_takes_data=takes)
 
 
 def takes_data(factory: object) -> bool:
@@ -163,97 +121,92 @@ def takes_data(factory: object) -> bool:
     return hasattr(factory, "tag")
 
 
-def _with_default(declared: Any, kind: Any) -> Schema:
-    schema = _schema(kind)
-    factory = declared.default_factory
-    if declared.default is not MISSING:
-        return {"type": "default", "schema": schema, "default": declared.default}
-    if factory is MISSING:
-        return schema
-    made = {"default_factory": factory, "default_factory_takes_data": takes_data(factory)}
-    return {"type": "default", "schema": schema, **made}
+def _named_tuple(cls: Any) -> CoreSchema:
+    hints, defaults, parameters = get_type_hints(cls, include_extras=True), cls._field_defaults, []
+    for name in cls._fields:
+        schema = _schema(hints[name])
+        if name in defaults:
+            schema = core.with_default_schema(schema, default=defaults[name])
+        parameters.append(core.arguments_parameter(name, schema))
+    return core.call_schema(core.arguments_schema(parameters), cls)
 
 
-def _annotated(kind: Any, *marks: Any) -> Schema:
+def _annotated(kind: Any, *marks: Any) -> CoreSchema:
     match marks:
         case [AnyJson()]:
             return _ANY_JSON
         case [TaggedBy(key)]:
-            return _tagged_union(kind, key)
+            choices = {
+                tag: _value(cls) for cls in get_args(kind) for tag in get_args(get_type_hints(cls)[key])
+            }
+            return core.tagged_union_schema(choices, key, strict=False)
         case _ if all(isinstance(each, Check) for each in marks):
             return reduce(lambda schema, check: check.on(schema), marks, _schema(kind))
         case _:
             return _foreign(Annotated[kind, *marks])
 
 
-def _tagged_union(kind: Any, key: str) -> Schema:
-    choices = {tag: _value(cls) for cls in get_args(kind) for tag in get_args(get_type_hints(cls)[key])}
-    return {"type": "tagged-union", "choices": choices, "discriminator": key, "strict": False}
-
-
-def _union(*kinds: Any) -> Schema:
+def _union(*kinds: Any) -> CoreSchema:
     some = [_schema(each) for each in kinds if each is not NoneType]
-    schema = some[0] if len(some) == 1 else {"type": "union", "choices": some}
-    return {"type": "nullable", "schema": schema} if NoneType in kinds else schema
+    schema = some[0] if len(some) == 1 else core.union_schema([*some])
+    return core.nullable_schema(schema) if NoneType in kinds else schema
 
 
-def _literal(*expected: Any) -> Schema:
-    return {"type": "literal", "expected": list(expected)}
-
-
-def _tuple(*kinds: Any) -> Schema:
+def _tuple(*kinds: Any) -> CoreSchema:
     items = [_schema(each) for each in kinds if each is not ...]
-    many = {"variadic_item_index": 0} if ... in kinds else {}
-    return {"type": "tuple", "items_schema": items, **many}
+    return core.tuple_schema(items, variadic_item_index=0 if ... in kinds else None)
 
 
-def _dict(keys: Any, values: Any) -> Schema:
-    return {"type": "dict", "keys_schema": _schema(keys), "values_schema": _schema(values)}
+def _dict(keys: Any, values: Any) -> CoreSchema:
+    return core.dict_schema(_schema(keys), _schema(values))
 
 
-def _list(items: Any) -> Schema:
-    return {"type": "list", "items_schema": _schema(items)}
-
-
-_MAKERS: Mapping[Any, Callable[..., Schema]] = {
-    Annotated: _annotated,
-    Literal: _literal,
-    Union: _union,
-    UnionType: _union,
-    Mapping: _dict,
-    dict: _dict,
-    list: _list,
-    tuple: _tuple,
-}
-
-
-def _foreign(kind: Any) -> Schema:
+def _foreign(kind: Any) -> CoreSchema:
     """Return the schema of a type that only pydantic knows."""
     from pydantic import TypeAdapter
 
-    return cast(Schema, TypeAdapter(kind).core_schema)
+    return TypeAdapter(kind).core_schema
+
+
+_MAKERS: Mapping[Any, Callable[..., CoreSchema]] = {
+    Annotated: _annotated,
+    Literal: lambda *expected: core.literal_schema([*expected]),
+    Mapping: _dict,
+    Union: _union,
+    UnionType: _union,
+    dict: _dict,
+    list: lambda items: core.list_schema(_schema(items)),
+    tuple: _tuple,
+}
+PLAIN: Mapping[Any, CoreSchema] = {
+    NoneType: core.none_schema(),
+    bool: core.bool_schema(),
+    bytes: core.bytes_schema(),
+    datetime: core.datetime_schema(),
+    float: core.float_schema(),
+    int: core.int_schema(),
+    str: core.str_schema(),
+}
+_ANY_JSON = core.definition_reference_schema("json")
+_JSON_KINDS: Mapping[type, CoreSchema] = {
+    **{kind: PLAIN[kind] for kind in (str, bool, int, float, NoneType)},
+    dict: core.dict_schema(PLAIN[str], _ANY_JSON),
+    list: core.list_schema(_ANY_JSON),
+}
 
 
 def _json_kind(value: object) -> str:
-    return next((kind.__name__ for kind in JSON_KINDS if isinstance(value, kind)), "")
+    return next((kind.__name__ for kind in _JSON_KINDS if isinstance(value, kind)), "")
 
 
-JSON_KINDS = (str, bool, int, float, NoneType, dict, list)
-_ANY_JSON = {"type": "definition-ref", "schema_ref": JSON}
-JSON_VALUE = {
-    "type": "json-or-python",
-    "ref": JSON,
-    "json_schema": {"type": "any"},
-    "python_schema": {
-        "type": "tagged-union",
-        "choices": {
-            **{kind.__name__: {"type": PLAIN[kind]} for kind in JSON_KINDS if kind in PLAIN},
-            "dict": {"type": "dict", "keys_schema": {"type": "str"}, "values_schema": _ANY_JSON},
-            "list": {"type": "list", "items_schema": _ANY_JSON},
-        },
-        "discriminator": _json_kind,
-        "custom_error_type": "invalid-json-value",
-        "custom_error_message": "input was not a valid JSON value",
-    },
-}
+JSON_VALUE = core.json_or_python_schema(
+    core.any_schema(),
+    core.tagged_union_schema(
+        {kind.__name__: schema for kind, schema in _JSON_KINDS.items()},
+        _json_kind,
+        custom_error_type="invalid-json-value",
+        custom_error_message="input was not a valid JSON value",
+    ),
+    ref="json",
+)
 """The definition of any JSON value: what is decoded is JSON, what is given is looked through."""
