@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 IMAGES = ROOT / "docs" / "images"
 WIDTH, HEIGHT, SCALE = 1200, 620, 1.5
 SHOTS: dict[str, tuple[str, Scheme]] = {
+    "inspect-read": ("/read/{talk}?turn=1", "light"),
     "inspect-conversation": ("/c/{talk}?at={at}&agent={agent}", "light"),
     "inspect-diff": ("/diff/{talk}?at={cut}&agent={agent}", "light"),
     "inspect-context": ("/context/{talk}?agent={agent}", "dark"),
