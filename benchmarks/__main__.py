@@ -18,8 +18,6 @@ import inspect
 import sys
 from pathlib import Path
 
-from benchmarks._format import line
-
 
 def main(arguments: list[str]) -> int:
     here = Path(__file__).parent
@@ -40,7 +38,7 @@ def main(arguments: list[str]) -> int:
         given = {key: getattr(asked, key) for key in inspect.signature(run).parameters}
         for row in run(**{key: value for key, value in given.items() if value is not None}):
             missed += not row.ok
-            print(line(row), flush=True)
+            print(row.line(), flush=True)
     return 1 if missed else 0
 
 

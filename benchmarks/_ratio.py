@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import compileall
 import gc
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,14 @@ class Row(NamedTuple):
     @property
     def ok(self) -> bool:
         return self.value <= self.limit
+
+    def line(self) -> str:
+        """Return the row as it is printed."""
+        value, limit = (
+            "-" if number == math.inf else f"{number:.4g} {self.unit}" for number in (self.value, self.limit)
+        )
+        note = f" ({self.note})" if self.note else ""
+        return f"{'ok' if self.ok else 'MISS':4} {value:>10} {limit:>10}  {self.name}{note}"
 
 
 def compiled() -> None:

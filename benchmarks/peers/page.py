@@ -7,7 +7,6 @@ import platform
 import re
 from pathlib import Path
 
-from benchmarks._format import line
 from benchmarks.peers import acceptance, costs
 from benchmarks.peers.bench import is_commit, kept, planned
 from benchmarks.peers.plot import Line, plot
@@ -37,7 +36,7 @@ def show(quick: bool = False) -> int:
     rows = list(acceptance.rows(found))
     print(f"\n{'':4} {'value':>10} {'limit':>10}  what stenolog must keep to")
     for row in rows:
-        print(line(row))
+        print(row.line())
     if quick:
         print("\nQuick: these figures are rough, and MISS means nothing, but for what is counted.")
     return 1 if any(not row.ok and not (quick and row.unit == "x") for row in rows) else 0
