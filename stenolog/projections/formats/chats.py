@@ -41,15 +41,16 @@ class ToolMessageWriter(Writer):
     def write(self, messages: Sequence[Message]) -> None:
         late: list[Message] = []
         for message in messages:
-            if message.role != "tool":
+            if late and message.role != "tool":
                 self._show(late)
             match message.role:
                 case "assistant":
                     self.assistant(message)
                 case "tool":
-                    self._result(message)
+                    shown = media(message)
+                    self._result(message, shown)
                     # Nothing may stand between the results of one answer.
-                    late += [message] if media(message) else []
+                    late += [message] if shown else []
                 case "system":
                     said = texts(message) + [placeholder(part, "not shown") for part in media(message)]
                     self.add(message, {"role": "system", "content": "\n".join(said)})
@@ -81,15 +82,15 @@ class ToolMessageWriter(Writer):
     def call(self, message: Message, nth: int, call: ToolCall) -> tuple[Body, str]:
         """Return a function call's shape, and the rule that mended it, if any."""
         id, new_id = self.ids.give(message.calls[nth], call)
-        name = tool_name(called(call))
+        name = tool_name(own := called(call))
         arguments, wrapped = arguments_text(call.arguments)
-        renamed = "tool-name" if name != called(call) else "call-id" if new_id else ""
+        renamed = "tool-name" if name != own else "call-id" if new_id else ""
         shape = {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
         return shape, "raw-arguments" if wrapped else renamed
 
-    def _result(self, message: Message) -> None:
+    def _result(self, message: Message, shown: Sequence[ImagePart | FilePart]) -> None:
         assert message.call is not None
-        text = "\n".join(texts(message) + [placeholder(part, "shown below") for part in media(message)])
+        text = "\n".join([*texts(message), *(placeholder(part, "shown below") for part in shown)])
         rule = "empty-error" if message.failed and not text.strip() else ""
         content = NO_OUTPUT if rule else text
         self.add(

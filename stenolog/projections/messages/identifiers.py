@@ -158,7 +158,7 @@ def arguments_longest(raw: str) -> str:
 def _says_the_same(raw: str) -> bool:
     """Return whether the text is a JSON object that can be written again unchanged."""
     try:
-        parsed = json.loads(raw, parse_float=_exact, object_pairs_hook=_each_key_once)
+        parsed = _EXACT.decode(raw)
         return isinstance(parsed, dict) and check_json(parsed) is parsed
     except (ValueError, RecursionError):
         return False
@@ -187,3 +187,6 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) < len(pairs):
         raise ValueError("a key stands twice")
     return made
+
+
+_EXACT = json.JSONDecoder(parse_float=_exact, object_pairs_hook=_each_key_once)

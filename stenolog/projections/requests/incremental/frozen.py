@@ -8,8 +8,7 @@ Only the tail is rebuilt. An entry that changes more makes the window rebuild ev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError, ModeSwitch, ToolResult
 from stenolog.domain.parts import says_something
 from stenolog.projections.messages.message import Message
-from stenolog.projections.messages.sizes import Size
+from stenolog.projections.messages.sizes import Size, total
 from stenolog.projections.requests.pipeline.edits import is_edit
 from stenolog.projections.requests.pipeline.lane import LaneId
 from stenolog.projections.requests.pipeline.prompt import tools_called
@@ -74,7 +73,8 @@ class FrozenPrefix:
         self.left_out: dict[int, str] = {}
         self.called: set[CallKey] = set()
         self._tools: dict[str, None] = {}
-        self._searched = 0
+        self._searched = self._measured = 0
+        self._size = Size()
         self.answer: ToolGroup | None = None
         self.end: Message | None = None
 
@@ -89,7 +89,7 @@ class FrozenPrefix:
                 for message in unit:
                     self.called.update(message.calls)
         self.rows += len(rows)
-        self.last = max(self.last, last, *(row.entry.position for row in rows[-1:]))
+        self.last = max(self.last, last, rows[-1].entry.position if rows else 0)
         for row in rows:
             if row.entry.position in left_out:
                 self.left_out[row.entry.position] = left_out[row.entry.position]
@@ -97,10 +97,16 @@ class FrozenPrefix:
     @property
     def tools(self) -> dict[str, None]:
         """The names of the called tools, in order. Only a request asks for them."""
-        for unit in self.units[self._searched :]:
-            self._tools.update(tools_called(unit))
+        self._tools.update(tools_called(chain.from_iterable(self.units[self._searched :])))
         self._searched = len(self.units)
         return self._tools
+
+    def size(self, of: Callable[[Message], Size]) -> Size:
+        """Return the size of all units; `of` measures a message. Only a budget asks for it."""
+        fresh = chain.from_iterable(self.units[self._measured :])
+        self._size = total([self._size, *(message.size or of(message) for message in fresh)])
+        self._measured = len(self.units)
+        return self._size
 
     def without(self, number: int, rows: int) -> FrozenPrefix | None:
         """Return the prefix without its first units, of so many rows; None if a later one rests on these."""
@@ -111,9 +117,9 @@ class FrozenPrefix:
         first = self.answer.said.calls if self.answer else ()
         if not rest or self.left_out or late or not called.isdisjoint(first):
             return None
-        made = copy(self)
+        made = FrozenPrefix()
         made.units, made.rows, made.called = rest, self.rows - rows, self.called - called
-        made._tools, made._searched = {}, 0
+        made.last, made.answer, made.end = self.last, self.answer, self.end
         return made
 
 
@@ -192,7 +198,7 @@ def freeze(frozen: FrozenPrefix, tail: TailContents, answered: int) -> int:
         if last >= first or [row for row in rest if not row.plain and changes_context(row.entry.event)]:
             continue
         # An own error goes once the lane has answered, so it cannot be frozen before that.
-        if [row for row in rows if row.entry.position > answered and _is_own_error(row)]:
+        if [row for row in rows if not row.plain and row.entry.position > answered and _is_own_error(row)]:
             continue
         frozen.add(tail.units[:number], rows, tail.left_out, last)
         frozen.answer = before if isinstance(before, ToolGroup) else None

@@ -6,42 +6,39 @@ its entries continue it without earlier ones.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from operator import attrgetter
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, ToolResult
 from stenolog.domain.lanes.state import State
 from stenolog.domain.lanes.step import INITIAL
-from stenolog.domain.parts import ToolCall
 from stenolog.domain.policy import Policy
 from stenolog.domain.settings import NOTHING, Settings
 from stenolog.projections.messages.explanation import Omission
-from stenolog.projections.messages.identifiers import called
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.rules import NO_ROOM
-from stenolog.projections.messages.sizes import ESTIMATE, Counter, Size, larger, total
-from stenolog.projections.requests.pipeline.attribution import in_prose_result
+from stenolog.projections.messages.sizes import ESTIMATE, Counter, Size, total
 from stenolog.projections.requests.pipeline.budget import (
+    POSITION,
     Cap,
     caps,
     caps_now,
     fit,
     oldest_to_cut,
     positions_of,
+    surely_within,
     tidy,
 )
 from stenolog.projections.requests.pipeline.edits import (
     Edited,
-    edit_note,
     edited,
-    is_edit,
     parts_wordings,
     with_notes,
 )
-from stenolog.projections.requests.pipeline.lane import LaneId, LaneMemory, pinned
+from stenolog.projections.requests.pipeline.lane import LaneId, LaneMemory
 from stenolog.projections.requests.pipeline.prompt import titles
 from stenolog.projections.requests.pipeline.summaries import Scopes
 from stenolog.projections.requests.pipeline.tool_groups import ToolGrouper
@@ -56,6 +53,7 @@ from stenolog.projections.requests.pipeline.visibility import visible
 from stenolog.projections.views.context import SummaryRecord, read_context
 from stenolog.projections.views.tool_pairs import Call, CallKey, Pair, ToolCallIndex
 
+from .bounds import NO_SIZE, bound, counts_against, size_as_shown
 from .frozen import (
     FrozenAndTail,
     FrozenPrefix,
@@ -106,9 +104,6 @@ def runs(positions: Iterable[int]) -> Iterator[tuple[int, int]]:
         yield first, last
 
 
-NO_SIZE = Size()
-
-
 class PartialWindowError(Exception):
     """A window continued from a session's snapshot needs earlier entries."""
 
@@ -141,6 +136,7 @@ class Window(View):
         self.private, self.scopes = list(snapshot.private), list(snapshot.scopes)
         self.pairing = ToolCallIndex(snapshot.waiting, snapshot.pairs)
         self.entries = list(entries)
+        self._answered = 0
         self.frozen = FrozenPrefix()
         self.depends_on_tail = policy.away is not None or policy.history.delta or policy.reminder is not None
         self.holes = NEWEST if any(run.rule == NO_ROOM for run in self.left_out) else frozenset()
@@ -254,8 +250,12 @@ class Window(View):
 
     def drop(self, gone: Mapping[int, str]) -> None:
         super().drop(gone)
-        self.rows = [row for row in self.rows if row.entry.position not in gone]
-        self.frozen = FrozenPrefix()
+        rest = self.rows[len(self.rows) - len(self.entries) :]
+        # Mostly the oldest are gone.
+        if rest and rest[0].entry is not self.entries[0]:
+            rest = [row for row in self.rows if row.entry.position not in gone]
+        self.rows, self.frozen = rest, FrozenPrefix()
+        self._answered = 0 if self._answered in gone else self._answered
 
     def surely_fits(self, more: Size | None = None) -> bool:
         """Return whether the window is known to fit, with so much more of a budget."""
@@ -282,7 +282,7 @@ class Window(View):
     def _add(self, row: WindowRow) -> None:
         self.rows.append(row)
         for i, cap in enumerate(self._caps):
-            if self._counts(row.entry, cap):
+            if counts_against(cap, row.entry, self.policy):
                 self._sizes[i] = self._sizes[i].plus(row.size)
 
     def _tail_contents(self, frozen: FrozenPrefix) -> TailContents:
@@ -325,29 +325,24 @@ class Window(View):
             return WindowRow(entry, messages, NO_SIZE, is_plain(entry, self.voice))
         sizes = [self.measure.of(message) for message in messages]
         size = sizes[0] if len(sizes) == 1 else total(sizes)
-        sized = self.policy.budget is not None
-        if sized:
+        if self.policy.budget is not None:
             messages = tuple([each._replace(size=size) for each, size in zip(messages, sizes, strict=True)])
-        if sized and isinstance(entry.event, ToolResult) and messages and messages[0].role == "tool":
-            # It may become quoted text later: escaped, with the call's id and the tool's name of the log.
-            size = larger(size, self.measure.of(in_prose_result(messages[0], self.style)))
-        if messages and is_edit(entry.event):
-            # It may stand behind a note.
-            size = size.plus(self.measure.of(edit_note(messages[0])))
-        # Counted in advance: whether a call gets a placeholder, and its tool a stub, is known only later.
-        for message in messages if isinstance(entry.event, AssistantMessage) else ():
-            names = [called(part) for part in message.parts if isinstance(part, ToolCall)]
-            size = total([size, *map(self.measure.stub, names), *[self.measure.placeholder] * len(names)])
-        if self.policy.reminder is not None and pinned(entry, self.policy.pins):
-            # It may be said again, in a reminder.
-            size = size.plus(size)
+        size = bound(self, entry, messages, size, self._answered)
         # Notes may stand before and behind it.
         if self.policy.away is not None:
             size = size.plus(self._titles)
-        return WindowRow(entry, messages, size, is_plain(entry, self.voice))
+        plain = is_plain(entry, self.voice)
+        if not plain:
+            self._answered = 0
+        elif messages and messages[0].role == "assistant":
+            self._answered = entry.position
+        return WindowRow(entry, messages, size, plain)
 
     def _bounds(self) -> list[Size]:
-        return [total(row.size for row in self.rows if self._counts(row.entry, cap)) for cap in self._caps]
+        return [
+            total(row.size for row in self.rows if counts_against(cap, row.entry, self.policy))
+            for cap in self._caps
+        ]
 
     def _take_cut_back(self) -> bool:
         is_back = super()._take_cut_back()
@@ -362,11 +357,26 @@ class Window(View):
         if arrival.rule == "setting":
             asks = self.policy.reminder is not None or self.policy.away is not None
             self._caps = caps_now(self, self.contents() if asks else NOTHING_SHOWN)
-        if surely or not (self.surely_fits() or self._slide()):
+        if surely or not (self.surely_fits() or self._fits_as_shown() or self._slide()):
             fitted = fit(self, self.contents)
             self._caps, self._sizes = tuple(cap for cap, _ in fitted), [size for _, size in fitted]
         if arrival.made:
             tidy(self, self.contents())
+
+    def _fits_as_shown(self) -> bool:
+        """Measure what is new since the last time; return whether the window is known to fit the budget.
+
+        The bounds count a placeholder and a stub for each call.
+        """
+        policy, is_only = self.policy, len(self._caps) == 1 and self.whole is None
+        is_simple = policy.pins is None and not (self.depends_on_tail or self.voice.shared)
+        if policy.budget is None or not (is_only and is_simple and self._is_plain(self.rows)):
+            return False
+        (cap,), size = self._caps, size_as_shown(self, self.frozen_and_tail())
+        if not surely_within(self, cap, size):
+            return False
+        self._sizes = [size]
+        return True
 
     def _slide(self) -> bool:
         """Cut the oldest units as `fit` would, without measuring all of them; return whether that is sure."""
@@ -379,8 +389,8 @@ class Window(View):
             return False
         if number:
             gone = set().union(*map(positions_of, shown.units[:number]))
-            last = max(gone, default=0)
-            rows = [entry.position for entry in self.entries[: told.rows] if entry.position <= last]
+            last = bisect_right(self.entries, max(gone, default=0), hi=told.rows, key=POSITION)
+            rows = [entry.position for entry in self.entries[:last]]
             frozen = told.frozen.without(number, len(rows))
             if frozen is None or gone.symmetric_difference(rows):
                 return False
@@ -388,11 +398,3 @@ class Window(View):
             self.frozen = frozen
         self._sizes = [Size(sum(map(len, shown.units[number:])))]
         return True
-
-    def _counts(self, entry: Entry, cap: Cap) -> bool:
-        """Return whether an entry counts against a cap; some stay beside the last messages."""
-        if not cap.recent:
-            return True
-        purpose = getattr(entry.event, "purpose", "answer")
-        is_beside = purpose in (*self.policy.history.keeps, "summary") or pinned(entry, self.policy.pins)
-        return not is_beside

@@ -5,10 +5,12 @@ A cut goes far enough to stay for a while.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
-from itertools import islice
+from itertools import chain, islice
+from operator import attrgetter
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
@@ -23,6 +25,7 @@ from .lane import pinned
 from .prompt import Unit, reserved_size, stubs, tools_called
 from .view import AT_WORK, CUT_OFF, LATEST, NEWEST, Contents, View
 
+POSITION = attrgetter("position")
 ENDLESS = 2**63 - 1
 # With a fixed part alone, a card with many tools was unsendable long before there was anything to cut.
 RESERVE = 32
@@ -118,18 +121,25 @@ def fit(view: View, contents: Callable[[], Contents]) -> list[tuple[Cap, Size]]:
             shown = contents()
             must_stay = must_keep(view, shown)
             sizes = unit_sizes(view, shown, must_stay)
+    view.holes = _holes(view, shown, must_stay)
+    return [(cap, total(counted_sizes(sizes, cap, must_stay))) for cap in now]
+
+
+def _holes(view: View, shown: Contents, must_stay: Mapping[int, str]) -> frozenset[str]:
+    """Return the reasons for which something older stays beside what had no room."""
     hole = _hole(view)
+    if not hole:
+        return frozenset()
     firsts = {i: min(positions_of(shown.units[i]), default=hole) for i in must_stay}
     kept_by = frozenset(reason for i, reason in must_stay.items() if firsts[i] < hole)
     # What the last cut left without a reason goes at the next entry, whatever that is.
-    view.holes = NEWEST if outstaying(view, shown, must_stay) else kept_by
-    return [(cap, total(counted_sizes(sizes, cap, must_stay))) for cap in now]
+    return NEWEST if outstaying(view, shown, must_stay) else kept_by
 
 
 def oldest_to_cut(view: View, cap: Cap, shown: Contents) -> int | None:
     """Return how many of the oldest units a cap on messages alone cuts; None if `fit` must tell.
 
-    That is so if one of them must stay, or if something older stayed before.
+    That is so if one of them must stay, or if something older stayed before. All is shown where it arrived.
     """
     if view.holes or cap.recent or not view.counts(cap.rule) or _hole(view):
         return None
@@ -140,12 +150,24 @@ def oldest_to_cut(view: View, cap: Cap, shown: Contents) -> int | None:
     while number < len(shown.units) and left > cap.target.messages:
         left -= len(shown.units[number])
         number += 1
-    return None if must_keep(view, shown._replace(units=shown.units[:number])) else number
+    first = shown.units[:number]
+    last = max(chain.from_iterable(map(positions_of, first)), default=0)
+    oldest = shown.entries[: bisect_right(shown.entries, last, key=POSITION)]
+    stays = next(_latest(view, shown), ENDLESS) <= last
+    return None if stays or must_keep(view, Contents(first, {}, oldest, {}), OF_EACH) else number
+
+
+def surely_within(view: View, cap: Cap, size: Size) -> bool:
+    """Return whether a view of this size is within a cap, and `fit` would leave all of it."""
+    is_known = not (view.holes or view.measure.missing or 0 in cap.room or _hole(view))
+    return is_known and size.fits(cap.room)
 
 
 def outstaying(view: View, shown: Contents, must_stay: Mapping[int, str]) -> set[int]:
     """Return the units that need not stay any more, and are older than what was cut beside them."""
     hole = _hole(view)
+    if not hole:
+        return set()
     older = (i for i, unit in enumerate(shown.units) if max(positions_of(unit), default=hole) < hole)
     return {i for i in older if i not in must_stay}
 
@@ -199,14 +221,18 @@ def caps_now(view: View, shown: Contents) -> tuple[Cap, ...]:
 
 def unit_sizes(view: View, shown: Contents, must_stay: Collection[int] = ()) -> list[Size]:
     """Return each unit's maximum size on any API, with the stubs of its tools."""
-    sizes = [total(message.size or view.measure.of(message) for message in unit) for unit in shown.units]
+    of = view.measure.of
+    sizes = [total([message.size or of(message) for message in unit]) for unit in shown.units]
     counted = set[str]()
     for i in range(len(sizes) - 1, -1, -1) if view.version > 5 else ():
-        called = stubs(view, tools_called(shown.units[i])) if shown.units[i][0].calls else []
+        if not shown.units[i][0].calls:
+            continue
         # By the last unit that needs it, for that is cut last; one that must stay may outlast it.
-        brought = [name for name in called if name not in counted or i in must_stay]
-        sizes[i] = total([sizes[i], *map(view.measure.stub, brought)])
-        counted.update(brought)
+        called = tools_called(shown.units[i])
+        if i in must_stay or not called.keys() <= counted:
+            brought = stubs(view, [name for name in called if name not in counted or i in must_stay])
+            sizes[i] = total([sizes[i], *map(view.measure.stub, brought)])
+            counted.update(called)
     return sizes
 
 
@@ -243,9 +269,11 @@ def fitting_units(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str])
     return kept
 
 
-def counted_sizes(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str]) -> Iterator[Size]:
-    """Yield the sizes against a cap."""
-    return (size for i, size in enumerate(sizes) if not is_free(i, cap, must_stay))
+def counted_sizes(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str]) -> Sequence[Size]:
+    """Return the sizes against a cap."""
+    if not cap.recent:
+        return sizes
+    return [size for i, size in enumerate(sizes) if not is_free(i, cap, must_stay)]
 
 
 def is_free(unit: int, cap: Cap, must_stay: Mapping[int, str]) -> bool:
@@ -318,7 +346,8 @@ def _is_for(entry: Entry, view: View) -> bool:
             return False
 
 
-KEEP_REASONS: Mapping[str, Callable[[View, Contents], Iterator[int]]] = MappingProxyType(
+KeepReason: TypeAlias = Callable[[View, Contents], Iterator[int]]
+KEEP_REASONS: Mapping[str, KeepReason] = MappingProxyType(
     {
         "pinned": _pins,
         LATEST: _latest,
@@ -334,11 +363,17 @@ NOT_COUNTED = frozenset({"pinned", "kept", "summaries"})
 """The reasons for which something stays beside the last messages, not counted as one of them."""
 
 
-def must_keep(view: View, shown: Contents) -> dict[int, str]:
+OF_EACH = MappingProxyType({why: KEEP_REASONS[why] for why in KEEP_REASONS if why not in (LATEST, CUT_OFF)})
+"""The reasons that need no look at later entries."""
+
+
+def must_keep(
+    view: View, shown: Contents, reasons: Mapping[str, KeepReason] = KEEP_REASONS
+) -> dict[int, str]:
     """Return the index of each unit that must stay, with the reason."""
     unit_of = {p: i for i, unit in enumerate(shown.units) for message in unit for p in message.positions}
     kept: dict[int, str] = {}
-    for reason, positions in KEEP_REASONS.items():
+    for reason, positions in reasons.items():
         for position in positions(view, shown):
             if position in unit_of:
                 kept.setdefault(unit_of[position], reason)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, Event
+from stenolog.domain.events import AssistantMessage, Event, ModeSwitch
 from stenolog.domain.lanes.state import State, Summary, address, summary_of
 from stenolog.domain.lanes.step import INITIAL, evolve
 from stenolog.domain.lanes.triggers import response_of
@@ -127,11 +127,13 @@ class View:
         before, where = self.state, self.lane.address
         self.position = entry.position
         self.state = evolve(before, entry)
-        known, self.settings = self.settings, configure(self.settings, entry)
-        if self.settings is not known:
+        if isinstance(event, ModeSwitch):
+            known, self.settings = self.settings, configure(self.settings, entry)
             self._keep_scopes(known)
-        token = self.pass_token
-        now = Now(self.lane, before.lane(where), self.state.lane(where), self.settings, token, self.version)
+        token, after = self.pass_token, self.state
+        stood = before.lanes.get(where) or before.lane(where)
+        stands = after.lanes.get(where) or after.lane(where)
+        now = Now(self.lane, stood, stands, self.settings, token, self.version)
         self.memory = remember(self.memory, entry, now)
         pair = self.pairing.take(entry)
         call, scope = pair.call if pair else None, self.settings.scope_of(self.lane.agent)
@@ -206,8 +208,12 @@ class View:
 
     def drop(self, gone: Mapping[int, str]) -> None:
         """Remove entries permanently, each by a rule."""
-        dropped = [entry for entry in self.entries if entry.position in gone]
-        self.entries = [entry for entry in self.entries if entry.position not in gone]
+        dropped, kept = self.entries[: len(gone)], self.entries[len(gone) :]
+        # Mostly the oldest are gone.
+        if [entry.position for entry in dropped] != [*gone]:
+            dropped = [entry for entry in self.entries if entry.position in gone]
+            kept = [entry for entry in self.entries if entry.position not in gone]
+        self.entries = kept
         positions_shown = [entry.position for entry in self.entries]
         self.left_out = merge_cuts(
             self.left_out, [self._omission(e, gone[e.position]) for e in dropped], positions_shown
