@@ -142,7 +142,7 @@ def from_python(server: Server) -> Iterator[Row]:
     datastore.close()
     for what, which, other, limit in (
         ("threads, to an INSERT from as many", 0, 2, 1 / 0.7),
-        ("tasks, to an INSERT from as many threads", 1, 2, 1 / 0.7),
+        ("tasks, to an INSERT from as many threads", 1, 2, 1 / 0.4),
         ("threads, to the library's", 0, 3, 1 / 3),
     ):
         note = ", ".join(f"{each[which]:.0f} and {each[other]:.0f}/s" for each in found)

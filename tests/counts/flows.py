@@ -254,7 +254,9 @@ def postgres_appends(folder: Path) -> Rows:
     ):
         return {
             "append to PostgreSQL": appended_to(server, log),
-            "append to PostgreSQL, first of a process": first_appended_to(silent.recorder.address),
+            "append to PostgreSQL, first of a process": counters.least(
+                [first_appended_to(silent.recorder.address) for _ in range(3)]
+            ),
             f"append to PostgreSQL, {MANY} at once": appended_together(server, silent),
         }
 

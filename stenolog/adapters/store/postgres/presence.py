@@ -66,7 +66,7 @@ class ProcessLease:
         """This process's name in the table, alive from now on."""
         with self._guard:
             if self._thread is None:
-                self._store.write(self._beat)
+                self._store.statement(self._beat)
                 self._thread = threading.Thread(target=self._renew, name="stenolog-lease", daemon=True)
                 started(self._thread, self._store.path)
         return self._id
@@ -77,7 +77,7 @@ class ProcessLease:
             self._runners.add(runner)
             is_running = self._thread is not None
             if is_running:
-                self._store.write(self._beat)
+                self._store.statement(self._beat)
         if not is_running:
             _ = self.id  # it begins with this runner
 
@@ -88,12 +88,12 @@ class ProcessLease:
             self._watchers.pop(runner, None)
             if self._thread is not None and not self._store.closed:
                 with suppress(StenologError):
-                    self._store.write(self._beat)
+                    self._store.statement(self._beat)
 
     def renew(self) -> None:
         """Renew the lease now. Raises `StoreError`."""
         with self._guard:
-            self._store.write(self._beat)
+            self._store.statement(self._beat)
 
     def watch(self, runner: str, call: Callable[[], object]) -> None:
         """Call a runner as `Presence.watch`."""
@@ -127,10 +127,10 @@ class ProcessLease:
         with suppress(StenologError):
             self._store.write(self._end)
 
-    def _beat(self, connection: LogConnection) -> None:
+    def _beat(self, connection: LogConnection, _again: bool) -> None:
         # Before it is asked for: the server's clock begins to count later.
         begun = time.clock_gettime(CLOCK)
-        connection.execute("SET LOCAL synchronous_commit = off")
+        # A commit that changed only unlogged rows waits for no disk.
         connection.run(BEAT, (self._id, sorted(self._runners)))
         # After a freeze, this thread may be the first to go on.
         self._tell_at(begun)
@@ -160,7 +160,7 @@ class ProcessLease:
             # The server may be away; others take this process for dead in the end.
             with self._guard, suppress(StenologError):
                 if not self._stop.is_set():
-                    self._store.write(self._beat)
+                    self._store.statement(self._beat)
 
 
 class RunnerPresence:

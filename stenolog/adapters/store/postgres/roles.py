@@ -205,7 +205,7 @@ class PostgresClaims(ClaimStore):
         self, stream: values.Stream, wanted: Sequence[values.Claim], expected: int
     ) -> list[values.Claim | None]:
         key, name = _key(stream), stream.name
-        return self._datastore.repeat(
+        return self._datastore.statement(
             lambda c, again: claim_rows.take(c, key, name, wanted, expected, again=again)
         )
 
@@ -224,7 +224,7 @@ class PostgresClaims(ClaimStore):
         )
 
     def release(self, claim: values.Claim) -> None:
-        self._datastore.write(lambda c: claim_rows.delete(c, claim.fence))
+        self._datastore.statement(lambda c, _: claim_rows.delete(c, claim.fence))
 
     def presence(self, id: str) -> RunnerPresence:
         return RunnerPresence(self._lease, id)

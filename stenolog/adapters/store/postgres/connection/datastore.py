@@ -1,11 +1,12 @@
 """Connections to one log's database: a pool, transactions in turns, lost connections.
 
-    method    transaction         if the connection is lost   errors
-    read      none                done again                  ours
-    snapshot  one, reads only     done again                  ours
-    write     one                 done again: idempotent      ours
-    repeat    one, with `turns`   done again with `again`     ours
-    once      the caller's        raises                      psycopg's
+    method      transaction         if the connection is lost   errors
+    read        none                done again                  ours
+    snapshot    one, reads only     done again                  ours
+    write       one                 done again: idempotent      ours
+    repeat      one, with `turns`   done again with `again`     ours
+    statement   its own             done again with `again`     ours
+    once        the caller's        raises                      psycopg's
 
 `again` says that an earlier attempt may be committed: look before writing. None rings the bell; whoever
 appends, erases or changes a conversation does it afterwards.
@@ -213,10 +214,28 @@ class PostgresLogDatastore(PostgresDatastore):
                 may_stand = True
             return result
 
-        try:
+        with self._told_if_written(lambda: may_stand):
             return self._with_connection(transaction)
+
+    def statement(self, work: Callable[[LogConnection, bool], T]) -> T:
+        """Run `work(connection, again)`, which writes by one statement: no round trips for a transaction."""
+        may_stand = False
+
+        def run(connection: LogConnection) -> T:
+            nonlocal may_stand
+            again, may_stand = may_stand, True
+            return work(connection, again)
+
+        with self._told_if_written(lambda: may_stand):
+            return self._with_connection(run)
+
+    @contextmanager
+    def _told_if_written(self, may_stand: Callable[[], bool]) -> Iterator[None]:
+        """Say in the error of a lost connection that all may be written."""
+        try:
+            yield
         except OperationalError as error:
-            if may_stand and is_lost(error.__cause__):
+            if may_stand() and is_lost(error.__cause__):
                 raise StoreError(
                     f"{error}. The connection was lost during a commit, so it may have been written: "
                     "look before you do it again; an append with the same id finds itself"

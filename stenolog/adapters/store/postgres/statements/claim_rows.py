@@ -9,13 +9,17 @@ from stenolog.adapters.store.contract.values import Claim, DraftRow
 from stenolog.adapters.store.postgres.connection.datastore import LogConnection
 from stenolog.domain.errors import VersionConflictError
 
-# An append moves this row. While it is shared none can, so a claim and an append never cross.
-AT = "SELECT head FROM {s}.conversations WHERE stream = %s FOR SHARE"
 COLUMNS = "fence, lane, effect, cause, attempt, key, owner, at, receipt"
+# An append moves the conversation's row. While it is shared none can, so a claim and an append never cross.
 # A claim of another process on the same effect makes this insert nothing.
-TAKE = """INSERT INTO {s}.claims (stream, lane, effect, cause, attempt, key, owner, at, receipt)
-    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)
-    ON CONFLICT (stream, lane, effect) DO NOTHING RETURNING fence"""
+TAKE = """WITH place AS MATERIALIZED (SELECT head FROM {s}.conversations WHERE stream = %(stream)s FOR SHARE),
+    made AS (INSERT INTO {s}.claims (stream, lane, effect, cause, attempt, key, owner, at, receipt)
+        SELECT %(stream)s::bigint, wanted.* FROM place, unnest(%(lanes)s::bytea[], %(effects)s::bytea[],
+            %(causes)s::bigint[], %(attempts)s::int[], %(keys)s::bytea[], %(owners)s::text[],
+            %(ats)s::bigint[], %(receipts)s::bytea[]) AS wanted
+        WHERE place.head = coalesce(%(expected)s::bigint, place.head)
+        ON CONFLICT (stream, lane, effect) DO NOTHING RETURNING fence, lane, effect)
+    SELECT head, lane, effect, fence FROM place LEFT JOIN made ON true"""
 # The answer to an earlier attempt was lost with its connection: what it took is its own.
 TAKEN = """SELECT fence FROM {s}.claims WHERE stream = %s AND lane = %s AND effect = %s AND cause = %s
     AND attempt = %s AND key = %s AND owner = %s AND at = %s"""
@@ -40,10 +44,14 @@ def take(
     connection: LogConnection, key: int, name: str, wanted: Sequence[Claim], expected: int, *, again: bool
 ) -> list[Claim | None]:
     """Take as `ClaimStore.take`; `again`: an earlier attempt may have taken them."""
-    (head,) = connection.run(AT, (key,)).fetchone() or (0,)
+    head, taken = _insert(connection, key, wanted, expected)
     if head != expected:
         raise VersionConflictError(name, expected=expected, found=head)
-    return [_insert(connection, key, claim, again=again) for claim in wanted]
+    if again:
+        for number, claim in enumerate(wanted):
+            if taken[number] is None and (row := connection.run(TAKEN, _values(key, claim)).fetchone()):
+                taken[number] = claim._replace(fence=row[0])
+    return taken
 
 
 def of_stream(connection: LogConnection, key: int) -> list[Claim]:
@@ -63,7 +71,7 @@ def take_over(connection: LogConnection, key: int, claim: Claim, owner: str, *, 
     if connection.run("DELETE FROM {s}.claims WHERE fence = %s", (claim.fence,)).rowcount != 1:
         row = connection.run(TAKEN, _values(key, its)).fetchone() if again else None
         return its._replace(fence=row[0]) if row else None
-    taken = _insert(connection, key, its, again=False)
+    _, (taken,) = _insert(connection, key, [its], None)
     assert taken is not None, "the effect's only claim was just removed"
     connection.run(MOVE, (taken.fence, claim.fence))
     return taken
@@ -98,12 +106,28 @@ def drafts(connection: LogConnection, fence: int) -> list[bytes]:
     return [said for (said,) in connection.run(DRAFTED, (fence,)).fetchall()]
 
 
-def _insert(connection: LogConnection, key: int, claim: Claim, *, again: bool) -> Claim | None:
-    values = _values(key, claim)
-    row = connection.run(TAKE, (*values, claim.receipt)).fetchone()
-    if row is None and again:
-        row = connection.run(TAKEN, values).fetchone()
-    return claim._replace(fence=row[0]) if row else None
+def _insert(
+    connection: LogConnection, key: int, wanted: Sequence[Claim], expected: int | None
+) -> tuple[int, list[Claim | None]]:
+    """Insert claims if the conversation is at the expected position; return where it is, and those made."""
+    columns = {
+        "lanes": [_bytes(claim.lane) for claim in wanted],
+        "effects": [_bytes(claim.effect) for claim in wanted],
+        "causes": [claim.cause for claim in wanted],
+        "attempts": [claim.attempt for claim in wanted],
+        "keys": [_bytes(claim.key) for claim in wanted],
+        "owners": [claim.owner for claim in wanted],
+        "ats": [claim.at for claim in wanted],
+        "receipts": [claim.receipt for claim in wanted],
+    }
+    rows = connection.run(TAKE, {**columns, "stream": key, "expected": expected}).fetchall()
+    made = {(lane, effect): fence for _, lane, effect, fence in rows}
+    fences = [made.pop((_bytes(claim.lane), _bytes(claim.effect)), None) for claim in wanted]
+    taken = [
+        None if fence is None else claim._replace(fence=fence)
+        for claim, fence in zip(wanted, fences, strict=True)
+    ]
+    return (rows[0][0] if rows else 0), taken
 
 
 def _values(key: int, claim: Claim) -> tuple[Any, ...]:
