@@ -41,6 +41,19 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
             events.append(ToolResult(call_id=call.id, text=f"{turn} failed", is_error=turn % 100 == 0))
             events.append(AssistantMessage(agent="coder", text=f"I mend **the number {turn}** now."))
         talk.extend([*events, LlmError(agent="coder", category="timeout")], expected=talk.position)
+        parent = log["parent"]
+        brief = "Look for every caller of parse in this folder."
+        call = ToolCall(id="t", name="Task", arguments=json.dumps({"prompt": brief}))
+        parent.extend(
+            [
+                UserMessage("Who calls parse?", to=["coder"]),
+                AssistantMessage(agent="coder", parts=[call]),
+                UserMessage(brief, author="coder", author_kind="agent", to=["scout"]),
+                AssistantMessage(agent="scout", text="Only cron does."),
+                ToolResult(call_id="t", text="Only cron does."),
+            ],
+            expected=0,
+        )
         evil = log["evil"]
         evil.join("coder", persona="p")
         for text in TEXTS:
@@ -115,6 +128,27 @@ def test_a_turn_is_chosen_by_a_click_and_the_list_follows(visit: Open) -> None:
     page.locator(CURRENT.format(254 * 4 + 2)).wait_for()
     assert page.locator("#outline [aria-current]").inner_text().startswith("255")
     assert f"at={254 * 4 + 2}" in page.url
+
+
+def test_the_work_of_a_sub_agent_is_opened_by_a_key_where_it_was_called(visit: Open) -> None:
+    page = visit("/read/parent?at=3")
+    assert page.get_by_text("Only cron does.").count() == 1
+    page.keyboard.press("o")
+    page.locator("details.agent .item").get_by_text("Only cron does.").wait_for()
+
+
+def test_who_reads_the_end_sees_what_comes_and_others_a_button_that_leads_there(
+    visit: Open, db: Path
+) -> None:
+    at_end, before = visit("/read/parent"), visit("/read/long?turn=1")
+    at_end.locator(".item").first.wait_for()
+    before.locator(CURRENT.format(2)).wait_for()
+    with stenolog.open(db) as log:
+        log["parent"].append(AssistantMessage(agent="coder", text="So it is **cron** alone."))
+        at_end.get_by_text("So it is cron alone.").wait_for()
+        log["long"].append(UserMessage("The last of all."))
+        before.get_by_role("button", name="new: up to").click()
+        before.get_by_text("The last of all.").first.wait_for()
 
 
 @pytest.mark.parametrize("width", [1280, 700])

@@ -1,6 +1,6 @@
 // The page of a conversation: keys, slider, and the end of it while it grows.
 
-import { isMeantElsewhere } from "./inspector.js";
+import { fetched, isMeantElsewhere, isPlain } from "./inspector.js";
 import { follow } from "./live.js";
 import { Rows } from "./rows.js";
 
@@ -15,14 +15,8 @@ let marks = readMarks(), asking = null, noting = 0, resting = null;
 let rows;  // it asks `decorate` for its first rows already
 rows = new Rows(box, document.getElementById("rows"), +main.dataset.total, fetchRows, decorate);
 
-// What the page asks the server for; null where a later question has stopped it.
-async function ask(page, parameters, signal) {
-  const query = new URLSearchParams({ ...parameters, ...(state.agent && { agent: state.agent }) });
-  try {
-    return await (await fetch(`${root}/${page}/${name}?${query}`, { signal })).text();
-  } catch (error) {
-    return null;
-  }
+function ask(page, parameters, signal) {
+  return fetched(`${root}/${page}/${name}`, { ...parameters, ...(state.agent && { agent: state.agent }) }, signal);
 }
 
 function fetchRows(parameters, signal) {
@@ -136,10 +130,6 @@ slider.addEventListener("change", () => history.pushState({ at: state.at, agent:
 slider.form.addEventListener("submit", (event) => event.preventDefault());
 for (const select of document.querySelectorAll("#filters select")) select.addEventListener("change", () => select.form.requestSubmit());
 document.getElementById("filters").addEventListener("submit", (event) => { event.target.elements.at.value = state.at; });
-
-function isPlain(event) {
-  return !(event.metaKey || event.ctrlKey || event.shiftKey || event.altKey || event.button);
-}
 
 box.addEventListener("click", (event) => {
   const row = event.target.closest(".row");

@@ -7,6 +7,20 @@ export function isMeantElsewhere(event) {
   return writes || event.metaKey || event.ctrlKey || event.altKey;
 }
 
+// True for a click that means what the page makes of it, and not another tab or window.
+export function isPlain(event) {
+  return !(event.metaKey || event.ctrlKey || event.shiftKey || event.altKey || event.button);
+}
+
+// A piece of a page from the server; null where a later question has stopped it.
+export async function fetched(address, parameters, signal) {
+  try {
+    return await (await fetch(`${address}?${new URLSearchParams(parameters)}`, { signal })).text();
+  } catch (error) {
+    return null;
+  }
+}
+
 document.addEventListener("keydown", (event) => {
   if (event.key === "/" && !isMeantElsewhere(event)) {
     const search = document.querySelector("input[type=search]");

@@ -1,6 +1,6 @@
 // A conversation that is read: pieces of it come and go, turns, keys, the request of the chosen entry, words.
 
-import { isMeantElsewhere } from "./inspector.js";
+import { fetched, isMeantElsewhere, isPlain } from "./inspector.js";
 import { Rows } from "./rows.js";
 
 const MOST = 60;  // entries that are in the page at once
@@ -13,14 +13,7 @@ const box = document.getElementById("text"), side = document.getElementById("sid
 const ask = document.getElementById("ask"), found = document.getElementById("origins"), fresh = document.getElementById("new");
 let asking = null, filling = false, noting = 0, resting = null, beside = 0, place = null, chosen = "";
 
-// What the page asks the server for; null where a later question has stopped it.
-async function fetched(page, parameters, signal) {
-  try {
-    return await (await fetch(`${root}/${page}/${name}?${new URLSearchParams(parameters)}`, { signal })).text();
-  } catch (error) {
-    return null;
-  }
-}
+const asked = (page, parameters, signal) => fetched(`${root}/${page}/${name}`, parameters, signal);
 
 function made(text) {
   const template = document.createElement("template");
@@ -33,7 +26,7 @@ const item = (position) => box.querySelector(`:scope > .piece > .item[data-posit
 const pieces = () => [...box.querySelectorAll(":scope > .piece")];
 
 async function piece(parameters, signal) {
-  const text = await fetched("piece", { at: state.at, ...(of && { of }), ...parameters }, signal);
+  const text = await asked("piece", { at: state.at, ...(of && { of }), ...parameters }, signal);
   return text === null ? null : made(text).querySelector(".piece");
 }
 
@@ -118,21 +111,21 @@ async function request(chosenItem, signal) {
   place = { at: view, view, ...(lane && { agent: lane }) };
   ask.elements.at.value = view;
   ask.elements.agent.value = lane;
-  const text = await fetched("panel", place, signal);
+  const text = await asked("panel", place, signal);
   if (text === null || signal.aborted) return;
   panel.innerHTML = text;  // the server escapes every text
   side.scrollTop = 0;
 }
 
 async function marks(signal) {
-  const text = await fetched("marks", { at: state.at }, signal);
+  const text = await asked("marks", { at: state.at }, signal);
   if (text !== null && !signal.aborted) document.getElementById("marks").innerHTML = text;
 }
 
 // The turns: a list of which only what is in sight is in the page.
 let turns;  // it asks `decorate` for its first rows already
 turns = new Rows(document.getElementById("turns"), document.getElementById("outline"), +main.dataset.total,
-  (parameters, signal) => fetched("outline", parameters, signal), decorate);
+  (parameters, signal) => asked("outline", parameters, signal), decorate);
 
 function decorate(row) {
   if (+row.dataset.position === rowOf()) row.setAttribute("aria-current", "true"); else row.removeAttribute("aria-current");
@@ -158,7 +151,8 @@ async function origins(words) {
   if (!words) return;
   const own = getSelection().anchorNode?.parentElement?.closest?.(".item");
   const where = own && own.dataset.lane ? { at: own.dataset.view, view: own.dataset.view, agent: decodeURIComponent(own.dataset.lane) } : place;
-  const text = await fetched("origins", { ...where, words: words.slice(0, 2000) });
+  found.textContent = "Looking…";
+  const text = await asked("origins", { ...where, words: words.slice(0, 2000) });
   if (text !== null) found.innerHTML = text;  // the server escapes every text
 }
 
@@ -182,10 +176,6 @@ function highlight(element, words) {
   range.setEnd(...at(start + words.length - 1));
   range.setEnd(range.endContainer, range.endOffset + 1);
   CSS.highlights.set("origin", new Highlight(range));
-}
-
-function isPlain(event) {
-  return !(event.metaKey || event.ctrlKey || event.shiftKey || event.altKey || event.button);
 }
 
 document.addEventListener("click", async (event) => {
@@ -225,7 +215,7 @@ box.addEventListener("click", (event) => {
 box.addEventListener("toggle", async (event) => {
   const { of: lane, first } = event.target.dataset;
   if (!lane || !event.target.open || event.target.querySelector(".piece")) return;
-  const text = await fetched("piece", { of: decodeURIComponent(lane), first, count: 60 });
+  const text = await asked("piece", { of: decodeURIComponent(lane), first, count: 60 });
   if (text !== null) event.target.append(made(text).querySelector(".piece"));
 }, true);
 
