@@ -95,7 +95,9 @@ class BodyBuilder:
         """
         if not self.explaining:
             return
-        for part in message.parts:
+        # A text of no provider's own is all words: it loses no field, and holds no picture.
+        others = [part for part in message.parts if type(part) is not TextPart or part.raw]
+        for part in others:
             if isinstance(part, ProviderPart):
                 if message.role != "assistant" and part not in carried:
                     self.omit(message, part)
@@ -107,7 +109,9 @@ class BodyBuilder:
             return
         disposition: Disposition = message.disposition if not rule else "reworded"
         out = "".join(said_in(written))
-        tokens = self.counter.count(out) + sizes.IMAGE_TOKENS * pictures(written)
+        tokens = self.counter.count(out)
+        if others:
+            tokens += sizes.IMAGE_TOKENS * pictures(written)
         said = self._message_tokens(message, out, tokens)
         rule = rule or message.rule
         self.parts.append(
