@@ -53,7 +53,8 @@ def run(requests: int = 10_000) -> Iterable[Row]:
             verdict = judged(sent, recorded(log))
         WRONG.write_text("\n".join(verdict.wrong))
         yield from of_log(verdict, f"judged in {time.perf_counter() - begun:.0f} s")
-        yield from of_size(bytes_below(folder, running.database.name), unique)
+        beside = bytes_below(folder, f"{running.database.name}-checkpoints")
+        yield from of_size(bytes_below(folder, running.database.name), beside, unique)
     with TemporaryDirectory() as name:
         yield from long_loop(Path(name))
 
@@ -96,9 +97,10 @@ def of_log(verdict: Verdict, note: str) -> Iterator[Row]:
     yield Row("tap corpus: share of the wrong kind", verdict.kinds / total, 1 - KIND_SHARE, "")
 
 
-def of_size(disk: int, unique: Unique) -> Iterator[Row]:
+def of_size(disk: int, beside: int, unique: Unique) -> Iterator[Row]:
     """Compare the size on disk with what is different in the bodies."""
-    note = f"{disk / 1e6:.1f} MB of {unique.raw / 1e6:.1f} MB sent, {unique.bytes / 1e6:.1f} MB of it unique"
+    sent = f"{unique.raw / 1e6:.1f} MB sent, {unique.bytes / 1e6:.1f} MB of it unique"
+    note = f"{disk / 1e6:.1f} MB, of which {beside / 1e6:.1f} MB are disposable, of {sent}"
     yield Row("tap corpus: disk by unique content", disk / unique.bytes, DISK, "x", note)
 
 
