@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stenolog.adapters import plugins
 from stenolog.errors import CallerError
 from stenolog.requests import Format, Message, Preamble, Rendered, law, register_api, validate
 
@@ -109,6 +113,28 @@ def test_an_installed_plugin_that_cannot_be_loaded_is_told_and_stops_nobody(
     assert ran.returncode == 0
     fault = "the plugin broken cannot be loaded: broken_plugin: RuntimeError: no licence"
     assert fault in " ".join(ran.stderr.split())
+
+
+def test_the_installed_plugins_are_those_that_importlib_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = "[console_scripts]\nx = x:main\n[stenolog.plugins]\n# none\n{0} = {0}.plugin : add [extra]\n"
+    folders = [tmp_path / name for name in ("new", "old", "none", "zipped.zip")]
+    for folder, info in [(0, "Two-2.dist-info"), (0, "one.egg-info"), (1, "two-1.dist-info")]:
+        (folders[folder] / info).mkdir(parents=True)
+        (folders[folder] / info / "METADATA").write_text("Name: any\n")
+        (folders[folder] / info / "entry_points.txt").write_text(points.format(f"p{folder}"))
+    with zipfile.ZipFile(folders[3], "w") as archive:
+        archive.writestr("three-1.dist-info/METADATA", "Name: three\n")
+        archive.writestr("three-1.dist-info/entry_points.txt", points.format("p3"))
+    monkeypatch.setattr(sys, "path", [*map(str, folders), *sys.path])
+    found = {(point.name, point.value) for point in entry_points(group=plugins.GROUP)}
+
+    listed = [*plugins._installed()]
+
+    assert {name for name, _ in listed} == {name for name, _ in found} >= {"p0", "p3"}
+    assert [name for name, _ in listed].count("p0") == 2
+    assert ("p3", "p3.plugin : add") in listed
 
 
 def test_a_plugin_that_is_named_has_to_load(stenolog: Stenolog) -> None:

@@ -11,12 +11,12 @@ from stenolog.projections.messages.message import Body, Message, Preamble, Rende
 
 from .checks import Law
 from .endpoint import Endpoint
-from .writer import Writer
 
 if TYPE_CHECKING:
     from .caching import CacheRules
     from .reading import MessageReader
     from .streaming import StreamReader
+    from .writer import Writer
 
 Limits: TypeAlias = Callable[[Body], Iterator[tuple[str, str]]]
 """Yields what exceeds a provider's limits of number and size in a body: a JSON pointer and what is there."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from tempfile import TemporaryFile
 
 from stenolog.domain import errors
 
@@ -60,6 +59,8 @@ def without_locks(where: str, error: OSError) -> errors.StoreError:
 def _lock_refusal(folder: str) -> OSError | None:
     """Return the error of a lock on a new file in a folder."""
     try:
+        from tempfile import TemporaryFile
+
         with TemporaryFile(dir=folder) as file:
             if fcntl is not None:
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
