@@ -42,12 +42,12 @@ export interface About {
  * stored as JSON.
  */
 export interface AgentCard {
-  parameters?: JsonObject;
-  policy?: JsonObject;
   model?: string;
   provider?: string;
   persona?: string;
   tools?: Tool[] | null;
+  parameters?: JsonObject;
+  policy?: JsonObject;
 }
 
 /** An agent's next request. */
@@ -471,8 +471,6 @@ export interface LlmError {
 export interface ModeSwitch {
   /** The application's own data, a JSON object. Its first key is the application's name. */
   meta?: JsonObject;
-  /** The configuration of agents by name; null withdraws a card. */
-  cards?: Record<string, AgentCard | null>;
   /** Words of the application, such as "draft". */
   tags?: string[];
   /** The workflow run that the event belongs to. */
@@ -487,6 +485,8 @@ export interface ModeSwitch {
   agents?: string[];
   /** "chat", "agent", "run", or an application's own word. */
   mode?: string | "unchanged" | null;
+  /** The configuration of agents by name; null withdraws a card. */
+  cards?: Record<string, AgentCard | null>;
   /** Agents that take part from here on. */
   joins?: string[];
   /** Agents that no longer take part. */
@@ -625,15 +625,15 @@ export interface ReasoningPart {
  * behaviour. Both are empty if the bytes are not known: then only the body can be proved.
  */
 export interface Receipt {
-  policy?: JsonObject;
-  plan?: JsonObject;
-  transport?: JsonObject;
   view: number;
   sha256: string;
   api?: string;
   pipeline?: string;
   counter?: string;
+  policy?: JsonObject;
+  plan?: JsonObject;
   sent?: string;
+  transport?: JsonObject;
 }
 
 /** The model declined, in its provider's own form. */
@@ -722,8 +722,8 @@ export interface TailParams {
  * whole block if it has a `type`. It goes back only to that provider.
  */
 export interface TextPart {
-  type: "text";
   text: string;
+  type: "text";
   phase?: string;
   provider?: string;
   raw?: string;
@@ -744,9 +744,9 @@ export interface Timeline {
  * providers are not sent it.
  */
 export interface Tool {
-  parameters?: JsonObject;
   name: string;
   description?: string;
+  parameters?: JsonObject;
   approval?: boolean;
   strict?: boolean | null;
   provider?: string;
@@ -821,8 +821,8 @@ export interface TransitionsParams {
 
 /** The rule that gives the turn when a message names no agent: its name and its options. */
 export interface TurnPolicy {
-  options?: JsonObject;
   rule: string;
+  options?: JsonObject;
 }
 
 /**
