@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 
@@ -16,6 +17,7 @@ from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.contract.blobs import SHA, shas_in
 from stenolog.adapters.store.contract.values import Claim, Collected
 from stenolog.adapters.store.sqlite import blob_store
+from stenolog.domain.history import ERASED, SALT_BYTES, Newest, following
 from stenolog.errors import BlobNotFoundError
 from stenolog.events import dump_event
 from stenolog.parts import ImagePart
@@ -214,3 +216,39 @@ def test_collecting_says_where_it_cannot_know(log: Log, monkeypatch: pytest.Monk
     assert sha in log.blobs
     with pytest.raises(stenolog.errors.StoreError, match="on Linux alone"):
         log.collect()
+
+
+# Records of erasures in the history that an expert wrote by SQL.
+
+
+def recorded(log: Log, position: int, left: str = "") -> None:
+    """Append a record of an erasure to the history by SQL, as an expert would."""
+    with log.datastore.writing() as connection:
+        query = "SELECT number, digest FROM history ORDER BY number DESC LIMIT 1"
+        newest = Newest(*connection.execute(query).fetchone())
+        salt = b"s" * SALT_BYTES if left else b""
+        record = following(newest, 1, ERASED, value=position, salt=salt, name=left)
+        connection.execute("INSERT INTO history VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", record)
+
+
+def test_a_record_of_an_erasure_before_its_entry_is_a_fault(path: Path) -> None:
+    with stenolog.open(path) as log:
+        log["demo"].append(UserMessage(text="a"))
+        recorded(log, log["demo"].position + 1)
+
+        (problem,) = verify(log).problems
+        assert (problem.code, problem.expected, problem.found) == ("erased", "an erased entry", "no entry")
+
+
+def test_a_second_record_does_not_vouch_for_other_effects_of_an_erased_switch(path: Path) -> None:
+    with stenolog.open(path) as log:
+        log["demo"].append(UserMessage(text="a"))
+        log["demo"].append(ModeSwitch(mode="careful"), expected=log["demo"].position)
+        log["demo"].erase(3)
+        with log.datastore.writing() as connection:
+            query = "SELECT state FROM stored_events WHERE originator_version = 3"
+            other = connection.execute(query).fetchone()[0].replace(b"careful", b"careless")
+            connection.execute("UPDATE stored_events SET state = ? WHERE originator_version = 3", (other,))
+        recorded(log, 3, sha256(other).hexdigest())
+
+        assert {problem.code for problem in verify(log).problems} == {"history", "erased"}
