@@ -126,9 +126,10 @@ class Checkpoints(Sidecar):
 
     def runs(self, key: int, fold: str, version: str) -> Iterator[CheckpointRun]:
         """Yield every intact run of a fold over a stream, in order."""
-        first = -1
-        while rows := self._select(NEXT, key, fold, version, first):
-            first = rows[-1][0]
+        after: int | None = -1
+        while after is not None:
+            rows = self._select(NEXT, key, fold, version, after)
+            after = rows[-1][0] if len(rows) == PAGE else None
             for row in rows:
                 with suppress(TypeError, ValueError, zlib.error):
                     yield _run(self._unsealed(row, key, fold, version))

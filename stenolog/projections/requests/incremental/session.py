@@ -114,10 +114,9 @@ class RequestSession:
     @property
     def is_storable(self) -> bool:
         """True if what is written can be stored; otherwise another process reads the window's entries."""
-        # A cut measures the entries; and what depends on the tail is written anew for each request.
-        if self.window.is_capped or self.window.depends_on_tail or self.writer is None:
-            return False
-        return self.writer.is_storable
+        # The last messages are cut with each turn, and what depends on the tail is written for each request.
+        is_new = self.window.policy.history.window[0] is not None or self.window.depends_on_tail
+        return not is_new and self.writer is not None and self.writer.is_storable
 
     def captured(self, stored: int = 0) -> CapturedSession | None:
         """Return the captured session without the first `stored` segments; None if there is none."""

@@ -18,12 +18,15 @@ from typing import Any, NamedTuple
 from stenolog.projections.formats.writer import EarlierMessages, Writer
 from stenolog.projections.messages.body_digest import compact
 from stenolog.projections.messages.message import Message, Preamble, Role
+from stenolog.projections.messages.sizes import Size
+from stenolog.projections.requests.pipeline.budget import Cap
+from stenolog.projections.requests.pipeline.omissions import runs
 from stenolog.projections.requests.pipeline.tool_groups import ToolGroup
 from stenolog.projections.views.context import SummaryRecord
 from stenolog.projections.views.tool_pairs import CallKey, Pair
 
 from .frozen import FrozenPrefix
-from .window import Window, WindowSnapshot, runs
+from .window import Window, WindowSnapshot
 
 SEGMENT = 256
 """The number of messages that are stored together."""
@@ -39,22 +42,21 @@ class MessageSegment(NamedTuple):
     text: bytes
 
     @property
-    def packed(self) -> bytes:
-        """A line of JSON, then the text."""
-        return b"%b\n%b" % (json.dumps((self.digest, self.ids)).encode(), self.text)
+    def head(self) -> bytes:
+        """The digest and the ids as JSON. They are apart from the text, which is long to copy."""
+        return json.dumps((self.digest, self.ids)).encode()
 
 
-def unpacked(packed: bytes) -> MessageSegment:
-    """Return the segment of these bytes. Raises `ValueError`."""
-    line, _, text = packed.partition(b"\n")
-    digest, ids = json.loads(line)
+def segment_of(head: bytes, text: bytes) -> MessageSegment:
+    """Return the segment of a head and a text. Raises `ValueError`."""
+    digest, ids = json.loads(head)
     return MessageSegment(digest, tuple(ids), text)
 
 
 class FrozenState(NamedTuple):
     """The part of a frozen prefix that the tail depends on.
 
-    `open` are the last answer's calls without a result.
+    `open` are the last answer's calls without a result. `caps` and `sizes` are the window's.
     """
 
     last: int
@@ -68,6 +70,8 @@ class FrozenState(NamedTuple):
     rule: str
     stop: str
     positions: tuple[int, ...]
+    caps: tuple[Cap, ...]
+    sizes: tuple[Size, ...]
 
 
 class WrittenPrefix(NamedTuple):
@@ -128,7 +132,8 @@ def _text(messages: Sequence[Any]) -> bytes:
 
 def captured(window: Window, writer: Writer, first: Sequence[Message], stored: int) -> CapturedSession | None:
     """Return a session's capture without the first `stored` segments; None if impossible now."""
-    if not writer.may_resume:
+    # The next entry may undo a cut, or let go what stayed beside it, and both ask for the entries.
+    if not writer.may_resume or window.measure.missing or window.holes or window.uncut is not None:
         return None
     begin = stored * SEGMENT
     held = begin - writer.call_ids.earlier
@@ -158,9 +163,11 @@ def _tail(window: Window) -> WindowSnapshot:
         _pairs(window),
         # Which are in force was decided from calls that are not in the tail.
         tuple(SummaryRecord(summary, ()) for summary in window.in_force),
-        private=tuple(window.private),
-        own=window.memory,
-        scopes=tuple(window.scopes),
+        tuple(window.left_out) if window.cuts else (),
+        tuple(window.private),
+        window.memory,
+        window.cuts,
+        tuple(window.scopes),
     )
 
 
@@ -190,6 +197,7 @@ def _frozen_state(window: Window) -> FrozenState | None:
         end.rule,
         end.stop,
         end.positions,
+        *window.measured,
     )
 
 
@@ -221,6 +229,7 @@ class ResumableSession(NamedTuple):
             frozen.answer = ToolGroup(said)
             frozen.answer.results.update({key: said for key in stored.answer if key not in stored.open})
         made.frozen, made.whole, made.earlier = frozen, whole, stored.rows
+        made.measured = stored.caps, stored.sizes
         return made
 
     def resume(self, writer: Writer) -> None:

@@ -7,7 +7,7 @@ its entries continue it without earlier ones.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from operator import attrgetter
 from typing import NamedTuple
@@ -39,6 +39,7 @@ from stenolog.projections.requests.pipeline.edits import (
     with_notes,
 )
 from stenolog.projections.requests.pipeline.lane import LaneId, LaneMemory
+from stenolog.projections.requests.pipeline.omissions import runs
 from stenolog.projections.requests.pipeline.prompt import titles
 from stenolog.projections.requests.pipeline.summaries import Scopes
 from stenolog.projections.requests.pipeline.tool_groups import ToolGrouper
@@ -88,20 +89,6 @@ class WindowSnapshot(NamedTuple):
 
 
 START = WindowSnapshot()
-
-
-def runs(positions: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yield runs of neighbouring positions, each as first and last."""
-    first = last = 0
-    for position in positions:
-        if last and position == last + 1:
-            last = position
-            continue
-        if last:
-            yield first, last
-        first = last = position
-    if last:
-        yield first, last
 
 
 class PartialWindowError(Exception):
@@ -214,6 +201,15 @@ class Window(View):
     @property
     def is_capped(self) -> bool:
         return bool(self._caps)
+
+    @property
+    def measured(self) -> tuple[tuple[Cap, ...], tuple[Size, ...]]:
+        """The caps now, and the most that counts against each."""
+        return self._caps, tuple(self._sizes)
+
+    @measured.setter
+    def measured(self, found: tuple[tuple[Cap, ...], tuple[Size, ...]]) -> None:
+        self._caps, self._sizes = found[0], [*found[1]]
 
     @property
     def number(self) -> int:

@@ -22,6 +22,20 @@ def said_by(event: Event) -> tuple[Part, ...]:
     return tuple(event.parts) if isinstance(event, SPOKEN) else ()
 
 
+def runs(positions: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield runs of neighbouring positions, each as first and last."""
+    first = last = 0
+    for position in positions:
+        if last and position == last + 1:
+            last = position
+            continue
+        if last:
+            yield first, last
+        first = last = position
+    if last:
+        yield first, last
+
+
 def merge_runs(runs: Iterable[Omission]) -> list[Omission]:
     """Return runs in order, merging neighbours of one rule."""
     merged: list[Omission] = []

@@ -33,7 +33,7 @@ from stenolog.projections.requests.incremental.snapshot import (
     MessageSegment,
     ResumableSession,
     SessionSnapshot,
-    unpacked,
+    segment_of,
 )
 from stenolog.projections.requests.incremental.window import WindowSnapshot
 
@@ -105,7 +105,9 @@ def _segments(conversation: StreamHandle, name: str, streams: Sequence[int]) -> 
     for stream, run in groupby(streams):
         last = first + len([*run])
         stored = conversation.log.checkpoints.runs(stream, SEGMENTS + name, folds.rules_version())
-        yield from (unpacked(each.changes[0][1]) for each in stored if first <= each.last < last)
+        yield from (
+            segment_of(each.digest, each.changes[0][1]) for each in stored if first <= each.last < last
+        )
         first = last
 
 
@@ -146,8 +148,9 @@ class Keeper(WindowListener):
     def work(self, held: CachedWindow, *, at_end: bool = False) -> Callable[[], None] | None:
         self.due, digest = held.window.position + FEWEST, bytes.fromhex(held.digest)
         works = [self._work(each, digest, at_end) for each in held.sessions.values() if each.is_storable]
-        if not works and self._wants_rows(held, at_end):
-            works = [partial(self._write_rows, held.window.snapshot, digest)]
+        # After a cut the rows are of use, and no text from before it.
+        if (not works or held.window.is_capped) and self._wants_rows(held, at_end):
+            works += [partial(self._write_rows, held.window.snapshot, digest)]
         due = [work for work in works if work is not None]
         return partial(_all, due) if due else None
 
@@ -180,7 +183,9 @@ class Keeper(WindowListener):
         self, api: str, written: KeptSegments, found: CapturedSession, digest: bytes, number: int
     ) -> None:
         first, segments = len(written.digests), [*found.segments()]
-        runs = (CheckpointRun(nth, b"", ((nth, each.packed),)) for nth, each in enumerate(segments, first))
+        runs = (
+            CheckpointRun(nth, each.head, ((nth, each.text),)) for nth, each in enumerate(segments, first)
+        )
         name, version = f"{SEGMENTS}{api} {self.name}", folds.rules_version()
         self.checkpoints.put(self.key, name, version, *runs, thin=False)
         digests = (*written.digests, *(each.digest for each in segments))

@@ -250,6 +250,7 @@ class WindowCache:
 
     def clear(self) -> None:
         """Drop all windows."""
+        self.settle()  # as above
         with self._guard:
             self._held.clear()
             self._tracers.clear()
