@@ -61,8 +61,8 @@ class Marks(NamedTuple):
 
 def view(query: Query) -> dict[str, Any]:
     """Return the conversation around a position: the outline, some items, and the marks."""
-    talk, of = query.conversation, query.word("of")
-    at, listed = _start_of(query), query.index.readable(of)
+    talk, listed = query.conversation, query.index.readable(query.word("of"))
+    at = _start_of(query)
     at = listed[place_of(listed, at)] if listed else at
     words = query.word("q").strip()
     rows = query.index.outline.rows
@@ -71,7 +71,6 @@ def view(query: Query) -> dict[str, Any]:
     return {
         "title": title_of(talk),
         "head": query.head,
-        "filters": {name: value for name, value in (("of", of), ("q", words)) if value},
         **_items(query, at, at),
         "row": rows[row].position if rows else 0,
         "hits": hits,
@@ -95,7 +94,7 @@ def _start_of(query: Query) -> int:
     if not listed:
         return query.head
     last = query.conversation.entry(query.head).time
-    first = next((at for at in listed if at in Reader(query).turns), listed[0])
+    first = next((row.position for row in query.index.turns), listed[0])
     return listed[-1] if datetime.now(UTC) - last < LIVE else first
 
 
@@ -170,13 +169,13 @@ def outline(query: Query) -> dict[str, Any]:
     if query.word("around"):
         row = bisect_right(rows, query.number("around", 1), key=lambda each: each.position) - 1
         first = max(0, row - count // 2)
-    return {**_outline(query, first, count), "filters": {}, "row": 0}
+    return {**_outline(query, first, count), "row": 0}
 
 
 def _marks(query: Query, at: int) -> dict[str, Any]:
     kinds = _kinds(query).items()
     marks = [Marks(kind, len(found), *nearest(found, at)) for kind, found in kinds if found]
-    return {"marks": marks, "at": at, "name": query.conversation.name, "filters": {}}
+    return {"marks": marks, "at": at, "name": query.conversation.name}
 
 
 def marks(query: Query) -> dict[str, Any]:
