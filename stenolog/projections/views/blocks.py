@@ -197,7 +197,7 @@ def line_diff(old: str, new: str) -> tuple[DiffLine, ...]:
 
 
 def _patch(text: str) -> Block:
-    return Block("diff", lines=tuple(map(_patch_line, text.split("\n"))))
+    return Block("diff", lines=tuple(map(_patch_line, text.rstrip("\n").split("\n"))))
 
 
 def _patch_line(line: str) -> DiffLine:
