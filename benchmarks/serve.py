@@ -36,9 +36,9 @@ def run() -> Iterable[Row]:
                 rounds=1000,
             )
             yield row(
-                "a request of 1,000 messages over a pipe",
+                "a request of 1,000 messages over a pipe, its JSON written and read",
                 lambda: call("request", REQUEST),
-                lambda: talk.request("coder").bytes,
+                lambda: json.loads(json.dumps(talk.request("coder").body)),
                 limit=2.5,
                 rounds=50,
             )
