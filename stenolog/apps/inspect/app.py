@@ -47,8 +47,7 @@ from stenolog.projections.views import lifecycle_picture
 
 from . import pages
 from .conversation_index import IndexCache
-from .forks import Forks
-from .guard import Guard
+from .guard import Forks, Guard
 from .page import Page, TextPage
 from .query import Query
 

@@ -1,4 +1,4 @@
-"""Guard of the pages: who may ask, by which host name, and what a page may load.
+"""Guard of the pages: who may ask, by which host name, what a page may load, and what it may change.
 
 Pages show texts of anybody's: models, tools and web pages wrote them. So no page has a script or a style in
 it, and none may load anything from elsewhere.
@@ -7,15 +7,21 @@ it, and none may load anything from elsewhere.
 from __future__ import annotations
 
 import hmac
+import secrets
 from collections.abc import Iterable
 from hashlib import sha256
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qs, parse_qsl, quote, urlencode, urlsplit
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from stenolog.adapters.conversation.log import Log
 from stenolog.apps.servers.limits import admit
+from stenolog.apps.views.positions import is_number
+from stenolog.domain.errors import StenologError
 
 COOKIE = "stenolog"
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
@@ -129,3 +135,63 @@ def _no(why: str) -> Response:
 def _host(header: str) -> str:
     name, colon, port = header.rpartition(":")
     return name if colon and port.isdecimal() else header
+
+
+MOST = 64_000
+"""The most bytes of a form."""
+SIDES = ("after", "before")
+
+
+class Forks:
+    """Forks of the conversations of one log; unless `allowed`, each is refused, and pages have no buttons.
+
+    A fork is the only change that a page can make. Another site may have the browser send a form here, with
+    its cookie. So a form needs the origin of these pages, and a token that only they have.
+    """
+
+    def __init__(self, log: Log, *, allowed: bool) -> None:
+        self._log = log
+        self._allowed = allowed
+        self._key = secrets.token_bytes(32)
+
+    def token(self, name: str) -> str:
+        """Return the token of a conversation's forms; "" if forks are not allowed."""
+        return hmac.new(self._key, name.encode(), sha256).hexdigest() if self._allowed else ""
+
+    async def answer(self, request: Request) -> Response:
+        """Fork a conversation after or before a position, and redirect to the fork."""
+        name = request.path_params["name"]
+        if not self._allowed:
+            return _no("nothing can be changed here; `stenolog inspect --allow-fork` allows forks")
+        origin = urlsplit(request.headers.get("origin", ""))
+        if not origin.netloc or origin.netloc != request.headers.get("host"):
+            return _no("a form of another page may not fork here")
+        form = await _form(request)
+        if not _same(form.get("token", ""), self.token(name)):
+            return _no("this form is of an earlier time: open the page again")
+        try:
+            fork = await run_in_threadpool(self._fork, name, form)
+        except (StenologError, ValueError) as error:
+            return PlainTextResponse(f"400: {error}\n", status_code=400)
+        query = urlencode({"agent": form["agent"]} if form.get("agent") else {})
+        address = (
+            f"{request.scope.get('root_path', '')}/c/{quote(fork, safe='')}{'?' if query else ''}{query}"
+        )
+        return RedirectResponse(address, status_code=303)
+
+    def _fork(self, name: str, form: dict[str, str]) -> str:
+        written, side = form.get("at", ""), form.get("side", "")
+        if side not in SIDES or not is_number(written):
+            raise ValueError("expected side=after or side=before, and a position as at=")
+        at = self._log[name].checked(int(written), least=1)
+        return self._log[name].fork(at if side == "after" else at - 1).name
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """Return the fields of a small form; empty for a larger one."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST:
+            return {}
+    return {name: values[-1] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}
