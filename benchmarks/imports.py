@@ -13,7 +13,7 @@ FLOOR = "from pydantic import BaseModel; import eventsourcing.sqlite"
 OURS = "import stenolog"
 CPU = "; import time; print(time.process_time())"
 ROUNDS = 15
-LIMIT = 2.0
+LIMIT = 1.5
 
 
 def run() -> Iterable[Row]:
