@@ -42,6 +42,11 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def visit(browser: Browser, url: str) -> Iterator[Open]:
     """Open pages of the module's server: `visit("/c/demo", scheme="dark", width=700)`."""
+    yield from visits(browser, url)
+
+
+def visits(browser: Browser, url: str) -> Iterator[Open]:
+    """Yield a function that opens pages of a server, which are closed afterwards."""
     with ExitStack() as stack:
 
         def visited(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -13,7 +14,10 @@ from stenolog import AssistantMessage, UserMessage
 
 from . import browsing, sessions
 from .browsing import Scheme, path_of
-from .conftest import Open
+from .conftest import Open, visits
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 COLOUR = "(element, name) => getComputedStyle(element)[name]"
 CLEAR = "rgba(0, 0, 0, 0)"
@@ -96,8 +100,13 @@ def asked_url(db: Path) -> Iterator[str]:
         yield address
 
 
-def test_the_request_follows_a_notch_of_the_slider_by_keys_alone(visit: Open) -> None:
-    page = visit("/whatif/demo?agent=coder")
+@pytest.fixture
+def visit_asked(browser: Browser, asked_url: str) -> Iterator[Open]:
+    yield from visits(browser, asked_url)
+
+
+def test_the_request_follows_a_notch_of_the_slider_by_keys_alone(visit_asked: Open) -> None:
+    page = visit_asked("/whatif/demo?agent=coder")
     slider = page.locator("#whatif .notches")
     slider.wait_for(state="visible")
     slider.focus()
@@ -112,40 +121,40 @@ def test_the_request_follows_a_notch_of_the_slider_by_keys_alone(visit: Open) ->
     assert page.locator("#whatif input[name=budget]").input_value() == ""
 
 
-def test_of_many_changes_the_last_one_stays(visit: Open) -> None:
-    page = visit("/whatif/demo?agent=coder")
+def test_of_many_changes_the_last_one_stays(visit_asked: Open) -> None:
+    page = visit_asked("/whatif/demo?agent=coder")
     page.locator("#whatif .notches").wait_for(state="visible")
     page.locator("#whatif input[name=budget]").press_sequentially("900", delay=70)
     page.wait_for_url("**budget=900*")
     page.locator("#whatif:not(.waiting)").wait_for()
-    by_itself = visit("/whatif/demo?agent=coder&budget=900", javascript=False)
+    by_itself = visit_asked("/whatif/demo?agent=coder&budget=900", javascript=False)
     assert page.locator("#whatif-sums").inner_text() == by_itself.locator("#whatif-sums").inner_text()
 
 
-def test_a_condition_that_makes_no_sense_is_told_beside_the_fields(visit: Open) -> None:
-    page = visit("/whatif/demo?agent=coder")
+def test_a_condition_that_makes_no_sense_is_told_beside_the_fields(visit_asked: Open) -> None:
+    page = visit_asked("/whatif/demo?agent=coder")
     page.locator("#whatif .notches").wait_for(state="visible")
     page.locator("#whatif input[name=without]").fill("nine")
     page.get_by_text("expected positions such as 91 or 40-44").wait_for()
 
 
-def test_without_a_script_the_button_shows_the_same(visit: Open) -> None:
-    page = visit("/whatif/demo?agent=coder", javascript=False)
+def test_without_a_script_the_button_shows_the_same(visit_asked: Open) -> None:
+    page = visit_asked("/whatif/demo?agent=coder", javascript=False)
     page.locator("#whatif input[name=without]").fill("3-8")
     page.get_by_role("button", name="See it").click()
     assert "hidden" in page.locator("#whatif-sums").inner_text()
 
 
 @pytest.mark.parametrize("javascript", [True, False])
-def test_a_button_begins_a_fork_and_leads_to_it(visit: Open, javascript: bool) -> None:
-    page = visit("/whatif/demo?agent=coder&at=9", javascript=javascript)
+def test_a_button_begins_a_fork_and_leads_to_it(visit_asked: Open, javascript: bool) -> None:
+    page = visit_asked("/whatif/demo?agent=coder&at=9", javascript=javascript)
     page.get_by_role("button", name="Fork before 9: 9 is not in it").click()
     page.wait_for_url("**/c/demo~*")
     assert page.get_by_text("fork of demo, 8").count() == 1
 
 
-def test_the_page_of_a_request_follows_its_bar(visit: Open) -> None:
-    page = visit("/request/demo?agent=coder")
+def test_the_page_of_a_request_follows_its_bar(visit_asked: Open) -> None:
+    page = visit_asked("/request/demo?agent=coder")
     page.get_by_text("What if it were asked otherwise?").click()
     page.locator("#whatif input[name=without]").fill("4-7")
     page.get_by_text("hidden").first.wait_for()
