@@ -73,6 +73,7 @@ def on_postgres(server: Server) -> Iterator[Row]:
         yield against("PostgreSQL: one looked for by its name", named(), small, large, 1.5)
         yield against("PostgreSQL: one opened by its name: its state", opened(), small, large, 1.5)
         yield against("PostgreSQL: one opened by its name: an append", appended(), small, large, 1.5)
+        yield against("PostgreSQL: a search for what was just appended", searched(), small, large, 1.5)
     yield held_open("PostgreSQL", many)
 
 
@@ -133,6 +134,16 @@ def appended() -> Callable[[Log], object]:
     """Return an append to unopened conversations, ten at a time, in either log the same ones."""
     names = cycle([name_of(number) for number in range(1, FEW + 1)])
     return lambda log: [log[next(names)].append(UserMessage(text="Go on.")) for _ in range(10)]
+
+
+def searched() -> Callable[[Log], object]:
+    names = cycle([name_of(number) for number in range(1, FEW, 7)])
+
+    def search(log: Log) -> object:
+        log[next(names)].append(UserMessage(text="A zebra."))
+        return list(log.search("zebra", limit=1))
+
+    return search
 
 
 def filters(log: Log) -> Iterator[Row]:
@@ -197,7 +208,7 @@ ENTRIES_OF = """INSERT INTO {s}.stored_events
 
 
 def filled_on(server: Server, address: str, conversations: int) -> None:
-    """Write a log of so many copies of one conversation, each with its record in the history."""
+    """Write a log of so many copies of one conversation, without a history."""
     with logs.open(address) as log:
         log[name_of(1)].extend(conversation(ENTRIES - 1))
         recorder = log.recorder
