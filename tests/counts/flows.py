@@ -28,6 +28,15 @@ ROOT = Path(__file__).parents[2]
 APIS = ("anthropic", "gemini", "openai-chat", "openai-responses")
 LONG = 1_000
 """Entries in the log that a new process opens."""
+POLICIES: dict[str, Callable[[Any], Any]] = {
+    "": lambda context: None,
+    " of the last 50": lambda context: context.LastN(50),
+    " under 32,000 tokens": lambda context: context.Budget(32_000),
+    " since its last turn": lambda context: context.SinceLastTurn(),
+    " with a reminder": lambda context: context.Reminder(5),
+    " of what it missed": lambda context: context.MissedMessages(),
+}
+"""One policy of each kind, made of `stenolog.context`."""
 MANY = 32
 """Conversations to which tasks append at once."""
 WAITING = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
@@ -126,11 +135,14 @@ def talk(log: stenolog.Log, name: str, size: int) -> stenolog.Conversation:
 
 
 def long_log(folder: Path) -> Rows:
-    """Make the log for the flows below, opened and asked once."""
+    """Make the log for the flows below, opened and asked once under each policy."""
     import stenolog
+    from stenolog import context
 
     with stenolog.open(folder / "long.db") as log:
-        talk(log, "talk", LONG).request("coder")
+        conversation = talk(log, "talk", LONG)
+        for policy in POLICIES.values():
+            conversation.request("coder", policy=policy(context))
     return {}
 
 
@@ -145,6 +157,20 @@ def first_request(folder: Path) -> Rows:
             conversation.request("coder")
 
     return {"request, first of a process": counters.counted(work)}
+
+
+def first_look(folder: Path, kind: str) -> Rows:
+    """Open a log of a thousand entries in a new process, and build a request without appending."""
+    import stenolog
+    from stenolog import context
+
+    policy = POLICIES[kind](context)
+
+    def work() -> None:
+        with stenolog.open(folder / "long.db") as log:
+            log["talk"].request("coder", policy=policy)
+
+    return {f"request{kind}, first of a reader": counters.counted(work)}
 
 
 def page(folder: Path) -> Rows:
@@ -341,22 +367,20 @@ def commanded(*arguments: str) -> Counts:
 
 
 FLOWS: dict[str, Callable[[Path], Rows]] = {
-    flow.__name__: flow
-    for flow in (
-        import_stenolog,
-        append,
-        append_expected,
-        first_append,
-        log_command,
-        ls_command,
-        next_requests,
-        long_log,
-        first_request,
-        page,
-        team_turn,
-        import_session,
-        tapped_exchange,
-    )
+    "import_stenolog": import_stenolog,
+    "append": append,
+    "append_expected": append_expected,
+    "first_append": first_append,
+    "log_command": log_command,
+    "ls_command": ls_command,
+    "next_requests": next_requests,
+    "long_log": long_log,
+    "first_request": first_request,
+    "page": page,
+    "team_turn": team_turn,
+    "import_session": import_session,
+    "tapped_exchange": tapped_exchange,
+    **{f"first_look{kind}": partial(first_look, kind=kind) for kind in POLICIES},
 }
 """In an order in which each finds the files of those before it."""
 ON_POSTGRES: dict[str, Callable[[Path], Rows]] = {postgres_appends.__name__: postgres_appends}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -210,6 +212,36 @@ def test_a_snapshot_that_is_damaged_foreign_or_of_another_release_is_not_used(
         read.clear()
         log["talk"].request("coder")
         assert 2 not in read
+
+
+@pytest.mark.parametrize("column", ["last", "digest", "changed", "state", "size", "sum"])
+@pytest.mark.parametrize("fold", ["session", "segments"])
+def test_a_snapshot_with_one_bit_flipped_is_not_used(
+    path: Path, fold: str, column: str, read: list[int]
+) -> None:
+    with stenolog.open(path) as log:
+        change = functools.partial(flip, fold=fold, column=column)
+        assert log.checkpoints.work(change)
+        request, seen = log["talk"].request("coder"), [*read]
+
+        assert 2 in seen
+        assert request == build([*log["talk"].entries()], "coder")
+
+
+def flip(connection: sqlite3.Connection, fold: str, column: str) -> int:
+    """Change one bit in a column of a snapshot's rows; return how many."""
+    where = f"FROM checkpoints WHERE fold GLOB '{fold} *'"
+    rows = connection.execute(f"SELECT fold, first, {column} {where}").fetchall()
+    for name, first, value in rows:
+        half = len(value) // 2 if isinstance(value, bytes) else 0
+        other = (
+            value[:half] + bytes([value[half] ^ 1]) + value[half + 1 :]
+            if isinstance(value, bytes)
+            else (value or 0) ^ 1
+        )
+        change = f"UPDATE checkpoints SET {column} = ? WHERE fold = ? AND first = ?"
+        connection.execute(change, (other, name, first))
+    return len(rows)
 
 
 def test_two_processes_store_the_same_segments(path: Path, read: list[int]) -> None:
