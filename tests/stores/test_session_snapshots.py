@@ -27,6 +27,7 @@ from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.conversation.queries.requests.building import BuiltRequest
 from stenolog.adapters.conversation.queries.requests.window_cache import windows_of
 from stenolog.adapters.store.reading import reader
+from stenolog.adapters.store.sidecar.checkpoints import CheckpointRun
 from stenolog.domain.policy import Policy
 from stenolog.events import PositionRange
 from stenolog.parts import ImagePart
@@ -226,6 +227,15 @@ def test_a_snapshot_with_one_bit_flipped_is_not_used(
 
         assert 2 in seen
         assert request == build([*log["talk"].entries()], "coder")
+
+
+def test_a_segment_in_another_form_is_not_used(path: Path, read: list[int]) -> None:
+    with stenolog.open(path) as log:
+        key, version = log["talk"].key or 0, folds.rules_version()
+        [name] = (name for name in words(log) if name.startswith("segments"))
+        log.checkpoints.put(key, name, version, CheckpointRun(1, b"", ((1, b"{}"),)), thin=False)
+        assert_whole(log["talk"])
+        assert 2 in read
 
 
 def flip(connection: sqlite3.Connection, fold: str, column: str) -> int:

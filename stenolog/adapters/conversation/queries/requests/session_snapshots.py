@@ -93,8 +93,10 @@ def load(conversation: StreamHandle, name: str, api: str, at: int | None = None)
         return None
     session, written = None, found.snapshot.written
     if written is not None:
-        session = ResumableSession(written, tuple(_segments(conversation, f"{api} {name}", found.streams)))
-        if not session.is_sound:
+        with suppress(ValueError):
+            segments = tuple(_segments(conversation, f"{api} {name}", found.streams))
+            session = ResumableSession(written, segments)
+        if session is None or not session.is_sound:
             return None
     [digest] = (digest for (_, end), digest in digests.items() if end == position)
     return LoadedSnapshot(api, found, digest.hex(), session)
