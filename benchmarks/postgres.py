@@ -141,7 +141,7 @@ def from_python(server: Server) -> Iterator[Row]:
         found.append((sum(ours) / SECONDS, tasks, by_hand(server), sum(stock) / SECONDS))
     datastore.close()
     for what, which, other, limit in (
-        ("threads, to an INSERT from as many", 0, 2, 1 / 0.7),
+        ("threads, to an INSERT from as many", 0, 2, 1 / 0.4),
         ("tasks, to an INSERT from as many threads", 1, 2, 1 / 0.4),
         ("threads, to the library's", 0, 3, 1 / 3),
     ):
