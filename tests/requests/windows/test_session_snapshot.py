@@ -118,7 +118,7 @@ def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "SEGMENT", 3)
 
 
-@seeds(2, slow=36, nightly=2_000)
+@seeds(2, slow=20, nightly=2_000)
 def test_who_goes_on_from_a_snapshot_sends_what_the_whole_log_gives(seeds: range) -> None:
     apis = [*FORMATS]
     for seed in seeds:
