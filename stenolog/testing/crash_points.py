@@ -60,37 +60,47 @@ def crash_points(
 def _cutting(log: Log, folder: Path, world: Callable[[], Any]) -> Iterator[list[tuple[str, Path, Any]]]:
     """Collect the instants while the log is written: name, copy of the log, copy of the world."""
     store = log.datastore
-    writing = store.writing
+    writing, written = store.writing, store.written
     cuts: list[tuple[str, Path, Any]] = []
     turn = Lock()  # several threads may write: one at a time, copy and all
 
     @contextmanager
-    def cut(**_: bool) -> Iterator[sqlite3.Connection]:
+    def transaction() -> Iterator[None]:
         with turn:
             before = cuts[-1][1] if cuts else None
             seen = world()
-            with writing() as connection:
-                yield connection
-                what = _what(connection, before)
+            yield
             copy = folder / f"cut-{len(cuts)}.db"
             log.backup(copy)
+            what = _what(copy, before)
             if before is not None:
                 cuts.append((f"before {what}", before, seen))
             cuts.append((f"after {what}", copy, world()))
 
-    store.writing = cut  # type: ignore[method-assign]
+    @contextmanager
+    def cut() -> Iterator[sqlite3.Connection]:
+        with transaction(), writing() as connection:
+            yield connection
+
+    def cut_work(work: Callable[[], Any]) -> Any:
+        with transaction():
+            return written(work)
+
+    store.writing, store.written = cut, cut_work  # type: ignore[method-assign]
     try:
         yield cuts
     finally:
-        del store.writing
+        del store.writing, store.written
 
 
-def _what(connection: sqlite3.Connection, before: Path | None) -> str:
+def _what(after: Path, before: Path | None) -> str:
     """Describe a transaction's changes ("entry 5", "claim 1") with the number of rows after it."""
-    now = connection.execute(COUNTS).fetchone()
-    then = (0, 0, 0, 0)
-    if before is not None:
-        with closing(sqlite3.connect(before)) as earlier:
-            then = earlier.execute(COUNTS).fetchone()
+    now, then = _counts(after), _counts(before) if before else (0, 0, 0, 0)
     changed = [f"{what} {count}" for what, count, was in zip(WHAT, now, then, strict=True) if count != was]
     return ", ".join(changed) or "nothing"
+
+
+def _counts(database: Path) -> tuple[int, ...]:
+    with closing(sqlite3.connect(database)) as connection:
+        counts: tuple[int, ...] = connection.execute(COUNTS).fetchone()
+        return counts

@@ -17,6 +17,7 @@ from pydantic import Field, TypeAdapter
 from pydantic_core import ArgsKwargs, SchemaSerializer, SchemaValidator, ValidationError
 
 from stenolog import Entry, Settings, State
+from stenolog.domain.base.model import rule
 from stenolog.domain.base.schema import schema_of
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.lanes.step import INITIAL, evolve
@@ -137,3 +138,11 @@ def test_equal_values_have_one_hash_and_belong_to_one_class() -> None:
     assert TextPart("hi") not in others
     with pytest.raises(TypeError, match="unhashable type: 'dict'"):
         hash(UserMessage("hi"))
+
+
+def test_a_rule_whose_default_is_pydantics_field_is_refused_when_it_is_defined() -> None:
+    with pytest.raises(TypeError, match=r"Bad\.n: expected a default or dataclasses\.field\(\)"):
+
+        @rule
+        class Bad:
+            n: int = Field(default=1, ge=0)

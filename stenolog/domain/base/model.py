@@ -234,8 +234,17 @@ class PositionalMeta(ValueMeta):
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def rule(cls: type[T]) -> type[T]:
-    """Return a value whose fields may be given by place."""
+    """Return a value whose fields may be given by place.
+
+    Raises `TypeError` if the default of a field is pydantic's `Field`, which is taken in `Annotated` only.
+    """
     made: Any = frozen_value(cls, PositionalMeta)
+    for each in dataclasses.fields(made):
+        if type(each.default).__module__.partition(".")[0] == "pydantic":
+            raise TypeError(
+                f"{cls.__name__}.{each.name}: expected a default or dataclasses.field(), found pydantic's "
+                "Field: put it in Annotated[..., Field(...)]"
+            )
     made.positional = tuple(each.name for each in dataclasses.fields(made))
     result: type[T] = made
     return result

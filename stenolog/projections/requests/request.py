@@ -105,6 +105,12 @@ class Request:
     code: RequestCode = ""
     places: tuple[int, ...] = ()
 
+    def with_body(self, body: Body, encoded: MessageHash | None) -> Request:
+        """Return this request with an equal body of its own."""
+        made = copy(self)
+        made.__dict__.update(body=body, encoded=encoded)
+        return made
+
     def after(self, earlier: EarlierMessages) -> Request:
         """Return this request with earlier messages in its body, made when asked for."""
         made = copy(self)

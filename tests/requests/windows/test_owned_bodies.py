@@ -96,3 +96,19 @@ def test_a_list_that_somebody_has_stays_as_it_is(api: str, kept: int) -> None:
         assert [mine for mine, _ in held] == [as_it_was for _, as_it_was in held]
 
     assert requested(api, hold) == requested(api, lambda messages: None)
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: getattr(change, "__name__", ""))
+def test_nor_in_the_request_that_is_asked_for_again(api: str, change: Callable[[list[Body]], object]) -> None:
+    window = Window(LaneId("coder"), policy(None))
+    live = RequestSession(window, api)
+    for entry in LOG:
+        window.take(entry)
+    first = live.request()
+    defined = first.bytes
+    for request in (first, live.request()):
+        request.body["mine"] = True
+        change(request.body[KEYS[api]])
+
+    assert live.request().bytes == defined

@@ -21,7 +21,7 @@ from stenolog.domain.entry import Entry
 from stenolog.projections.formats import format_of
 from stenolog.projections.formats.base import Format
 from stenolog.projections.formats.writer import EarlierMessages, Writer
-from stenolog.projections.messages.body_digest import conversation
+from stenolog.projections.messages.body_digest import MessageHash, conversation
 from stenolog.projections.messages.explanation import Explanation, LazyExplanation, Omission, tokens_of
 from stenolog.projections.messages.message import EMPTY_BLOBS, Body, Message, Preamble, Rendered
 from stenolog.projections.requests.pipeline.budget import since_last_turn
@@ -99,6 +99,7 @@ class RequestSession:
         self.explained = explained
         self.window, self.api, self.blobs = window, format_of(api), blobs
         self._made: Request | None = None
+        self._rest: tuple[Message, ...] = ()
         self.writer: Writer | None = None
         self._writer_rests_on: tuple[FrozenPrefix, Preamble, tuple[Message, ...]] | None = None
         self._written = 0
@@ -126,16 +127,25 @@ class RequestSession:
         return captured(self.window, writer, rests_on[2], stored)
 
     def request(self) -> Request:
-        """Return the window's request now: the same one until the window takes an entry.
+        """Return the window's request now; until the window takes an entry, only its body is made again.
 
         Raises `UnsupportedVersionError`, `AgentNotFoundError`.
         """
-        made = self._made
-        if made is None or made.at != self.window.position:
-            made = self._built()
-            # A blob that was missing may be there by the next time.
-            self._made = None if self.writer is None or self.window.measure.missing else made
+        if self._made is not None and self._made.at == self.window.position and self.writer is not None:
+            return self._with_body(self._made, self.writer.body(self._rest))
+        made = self._built()
+        # A blob that was missing may be there by the next time.
+        self._made = None if self.writer is None or self.window.measure.missing else made
         return made
+
+    def _with_body(self, made: Request, body: Body) -> Request:
+        # A caller may change the body that it was given.
+        request = made.with_body(body, self._hash(body))
+        return request if self._earlier is None else request.after(self._earlier)
+
+    def _hash(self, body: Body) -> MessageHash | None:
+        messages = conversation(body, self.api.messages)
+        return self.writer.encoded(messages) if self.writer and isinstance(messages, list) else None
 
     def _built(self) -> Request:
         window = self.window
@@ -152,7 +162,7 @@ class RequestSession:
         lazy = LazyExplanation(explained)
         media = self.writer is None or self.writer.builder.has_media
         fits = window.surely_fits
-        messages = conversation(body, self.api.messages)
+        self._rest = inputs.rest
         request = finished(
             window,
             self.api,
@@ -163,7 +173,7 @@ class RequestSession:
             inputs.around.renamed,
             surely_fits=fits,
             has_media=media,
-            encoded=self.writer.encoded(messages) if self.writer and isinstance(messages, list) else None,
+            encoded=self._hash(body),
         )
         return request if self._earlier is None else request.after(self._earlier)
 
