@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import reduce
 from importlib import import_module
 from pathlib import Path
@@ -50,12 +51,12 @@ def load_plugins() -> None:
         if "" in _loaded:
             return
         _loaded.add("")
-        for name, reference in _installed():
-            try:
-                _call(name, reference)
-            except Exception as error:
-                _failed[name] = f"{reference}: {type(error).__name__}: {error}"
         try:
+            for name, reference in _installed():
+                try:
+                    _call(name, reference)
+                except Exception as error:
+                    _failed[name] = f"{reference}: {type(error).__name__}: {error}"
             for module in _in_environment():
                 load_plugin(module)
         except BaseException:
@@ -136,16 +137,28 @@ def _installed() -> Iterator[tuple[str, str]]:
 # `importlib.metadata` reads the same files, and first imports a parser of e-mails: 12 ms.
 def _packages(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield the packages in a folder or an archive, each with the text of its entry points."""
-    if folder.is_file():
+    try:
+        is_archive = folder.is_file()
+        found = [*folder.glob("*.dist-info"), *folder.glob("*.egg-info")]
+    except OSError:
+        return  # such a folder has no module either
+    if is_archive:
         from importlib.metadata import distributions
 
         for each in distributions(path=[str(folder)]):
-            yield each.name.replace("-", "_").lower(), each.read_text("entry_points.txt") or ""
+            yield _normalised(each.name), each.read_text("entry_points.txt") or ""
         return
-    for about in (*folder.glob("*.dist-info"), *folder.glob("*.egg-info")):
-        points = about / "entry_points.txt"
-        text = points.read_text(encoding="utf-8") if points.is_file() else ""
-        yield about.stem.partition("-")[0].lower(), text
+    for about in found:
+        if about.name.startswith("~"):
+            continue  # what pip could not remove
+        text = ""
+        with suppress(OSError, UnicodeDecodeError):
+            text = (about / "entry_points.txt").read_text(encoding="utf-8")
+        yield _normalised(about.stem.partition("-")[0]), text
+
+
+def _normalised(package: str) -> str:
+    return re.sub(r"[-_.]+", "_", package).lower()
 
 
 def _points(text: str) -> Iterator[tuple[str, str]]:

@@ -137,6 +137,20 @@ def test_the_installed_plugins_are_those_that_importlib_finds(
     assert ("p3", "p3.plugin : add") in listed
 
 
+def test_what_cannot_be_read_on_the_path_hides_no_other_plugin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "odd-1.dist-info" / "entry_points.txt").mkdir(parents=True)
+    (tmp_path / "worse-1.dist-info").mkdir()
+    (tmp_path / "worse-1.dist-info" / "entry_points.txt").write_bytes(b"\xff")
+    for info in ("my.plugin-2.dist-info", "~y.plugin-1.dist-info", "my_plugin-1.egg-info"):
+        (tmp_path / info).mkdir()
+        (tmp_path / info / "entry_points.txt").write_text("[stenolog.plugins]\nmine = mine\n")
+    monkeypatch.setattr(sys, "path", ["x" * 5_000, str(tmp_path)])
+
+    assert [*plugins._installed()] == [("mine", "mine")]
+
+
 def test_a_plugin_that_is_named_has_to_load(stenolog: Stenolog) -> None:
     by_option = stenolog("ls", "--plugin", "no_such_module")
     by_variable = stenolog("ls", STENOLOG_PLUGINS="no_such_module")

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import pytest
 
@@ -24,6 +25,12 @@ def test_ids_of_a_process_are_in_order_so_that_an_index_grows_at_its_end() -> No
     ids = [new_id() for _ in range(1000)]
 
     assert ids == sorted(ids)
+
+
+def test_from_an_id_nobody_can_tell_the_next() -> None:
+    numbers = [int(new_id(), 16) for _ in range(1000)]
+
+    assert len({later - earlier for earlier, later in pairwise(numbers)}) > 990
 
 
 def test_salts_of_an_edge_differ() -> None:

@@ -24,13 +24,17 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.adapters.conversation.queries import folds
+from stenolog.adapters.conversation.queries.requests import token_counters
 from stenolog.adapters.conversation.queries.requests.building import BuiltRequest
 from stenolog.adapters.conversation.queries.requests.window_cache import windows_of
 from stenolog.adapters.store.reading import reader
 from stenolog.adapters.store.sidecar.checkpoints import CheckpointRun
+from stenolog.context import Budget
 from stenolog.domain.policy import Policy
 from stenolog.events import PositionRange
 from stenolog.parts import ImagePart
+from stenolog.projections.messages.sizes import COUNTERS as ESTIMATES
+from stenolog.projections.messages.sizes import Counter
 from stenolog.projections.requests import build
 from stenolog.projections.requests.incremental import snapshot
 from tests.requests.policies import SMALL
@@ -326,6 +330,23 @@ def test_a_session_that_nobody_asks_for_while_the_conversation_doubles_leaves_th
             log["talk"].request("coder")
     assert all(kept[:TURNS])
     assert not kept[-1]
+
+
+def test_a_snapshot_under_a_card_that_needs_what_is_not_here_is_not_used(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as other_machine, stenolog.open(path) as log:
+        of_mine = {**ESTIMATES, "mine": Counter("mine@1", len)}
+        other_machine.setattr(token_counters, "ESTIMATES", of_mine)
+        log["talk"].join("coder", model="gpt-5.2", policy=Budget(tokens=9_000, counter="mine"))
+        for number in range(TURNS, TURNS * 2):
+            turn(log["talk"], number)
+            log["talk"].request("coder")
+        plain = ModeSwitch(cards={"coder": AgentCard(model="gpt-5.2")})
+        log["talk"].append(plain, expected=log["talk"].position)
+
+    with stenolog.open(path) as log:
+        assert log["talk"].request("coder") == build(log["talk"].entries(), "coder", blobs=log.blobs)
 
 
 def test_snapshots_take_less_room_than_the_log_however_often_they_are_written(path: Path) -> None:

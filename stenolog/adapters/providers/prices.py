@@ -51,7 +51,8 @@ def are_examples() -> bool:
 @lru_cache(maxsize=1)
 def _is_installed() -> bool:
     # Its version would be read by the parser of e-mails, which takes longer than a list.
-    return find_spec(PACKAGE.replace("-", "_")) is not None
+    spec = find_spec(PACKAGE.replace("-", "_"))
+    return spec is not None and spec.origin is not None  # a folder of that name has none
 
 
 @lru_cache(maxsize=1_024)

@@ -41,6 +41,8 @@ RequestCode: TypeAlias = Literal[
 ]
 """The reason why a request cannot be sent, in one word; empty if it can."""
 
+OF_BODY = ("bytes", "sha256", "receipt", "size")
+"""What a request keeps of its body once asked for."""
 PATCH = "patch"
 """The key of a plan that holds the patch of another program's request."""
 
@@ -108,6 +110,9 @@ class Request:
     def with_body(self, body: Body, encoded: MessageHash | None) -> Request:
         """Return this request with an equal body of its own."""
         made = copy(self)
+        # They may be of a body that was changed since.
+        for name in OF_BODY:
+            made.__dict__.pop(name, None)
         made.__dict__.update(body=body, encoded=encoded)
         return made
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Container, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from itertools import count, groupby
+from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
 from eventsourcing.persistence import IntegrityError, StoredEvent, Tracking
@@ -213,22 +213,18 @@ def now() -> datetime:
 
 
 class _Ids:
-    """Ids of a process: each is one more than the one before, from a random beginning."""
+    """Ids of a process: each is larger than the one before by a random number, from a random beginning."""
 
-    # An index takes ids in order at its end; random ones change and split pages all over it.
+    # An index takes ids in order at its end; random ones change and split pages all over it. By the random
+    # step nobody can take the next id, and a copy of the process draws others.
 
     def __init__(self) -> None:
-        self.begin()
-        # A child has a copy of the count.
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self.begin)
-
-    def begin(self) -> None:
-        self._numbers = count(int.from_bytes(os.urandom(8)) >> 1)
+        self._last = int.from_bytes(os.urandom(8)) >> 1
 
     def __call__(self) -> str:
         """Return a new entry id: 16 hexadecimal digits."""
-        return f"{next(self._numbers):016x}"
+        self._last = last = (self._last + 1 + int.from_bytes(os.urandom(4))) % 2**64
+        return f"{last:016x}"
 
 
 new_id = _Ids()

@@ -19,7 +19,7 @@ from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.adapters.store.reading.reader import SOME, peek
 from stenolog.domain.entry import Entry, to_entry
 from stenolog.domain.erasure import DAMAGED
-from stenolog.domain.errors import PositionNotFoundError
+from stenolog.domain.errors import PositionNotFoundError, StenologError
 from stenolog.domain.events import Damaged
 from stenolog.domain.lanes.state import Blocked, blocked_error
 from stenolog.domain.policy import Policy, PolicyLike
@@ -129,7 +129,10 @@ def _resumed(
     else:
         return None
     # The card's policy then; another one that came later makes the window unusable.
-    chosen = choose(found.stored.snapshot.window.settings, key.lane.agent, policy, COUNTERS)
+    try:
+        chosen = choose(found.stored.snapshot.window.settings, key.lane.agent, policy, COUNTERS)
+    except StenologError:
+        return None  # it needs a counter or a rule that is not here, and today's may not
     if found.stored.under != session_snapshots.under(*chosen):
         return None
     held = _of(conversation, key, policy, found, chosen)
@@ -226,7 +229,7 @@ def _fresh(
     held = _of(conversation, key, policy, found, chosen)
     if counters is not COUNTERS:
         held.listener = WindowListener()
-    _extend(conversation, held, at, None if at is None else key)
+    _extend(conversation, held, at, None if at is None or counters is not COUNTERS else key)
     if policy is None and choose(held.window.settings, lane.agent, None, counters)[0] != chosen[0]:
         return _fresh(conversation, key, at, policy, counters)  # a card has come meanwhile
     held.usable = True  # this is the policy that was chosen, whatever cards there were before

@@ -259,7 +259,10 @@ class Transaction:
             finally:
                 self.is_held = False
                 # Last, in reverse order: a thread that gets its turn must find the file's lock free.
-                store.thread_lock.release()
-                # Also after an interruption, which may have come after the commit: a false alarm is harmless.
-                if store.commit_notifier.listeners:
-                    store.commit_notifier.notify()
+                try:
+                    store.thread_lock.release()
+                finally:
+                    # Also after an interruption, which may have come after the commit: a false alarm is
+                    # harmless.
+                    if store.commit_notifier.listeners:
+                        store.commit_notifier.notify()
