@@ -279,3 +279,18 @@ def test_an_erasure_that_is_killed_is_done_or_not(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_hundred_erasures_that_are_killed_are_done_or_not(tmp_path: Path) -> None:
     assert set(killed_often(tmp_path, KILLS)) == {"done", "not done"}
+
+
+def test_a_request_that_is_built_on_from_memory_has_no_word_that_another_process_erased(
+    tmp_path: Path,
+) -> None:
+    db = tmp_path / "talks.db"
+    with stenolog.open(db) as log:
+        talk = log["demo"]
+        talk.join("a", model="gpt-5.2")
+        talk.append(UserMessage(WORDS[0], to=["a"]))
+        assert WORDS[0] in str(talk.request("a").body)
+        with stenolog.open(db) as other:
+            other["demo"].erase(2)
+        talk.append(UserMessage("And now?", to=["a"]))
+        assert WORDS[0] not in str(talk.request("a").body)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stenolog.adapters.store.reading.handle import LogHandle
 from stenolog.domain.entry import Entry
+from stenolog.domain.erasure import erasure_of
 from stenolog.domain.events import ModeSwitch
 from stenolog.domain.policy import Policy, PolicyLike, PolicyRule
 from stenolog.domain.policy import policy as policy_of
@@ -70,7 +71,8 @@ class WindowListener:
 class CachedWindow(RequestSeries):
     """A series of requests kept up to date with a stored log.
 
-    `digest` is its last entry's. `usable` becomes false when a card brings another policy. `begin` is its
+    `digest` is its last entry's. `usable` becomes false when a card brings another policy, or when
+    entries were erased, whose words it may have. `begin` is its
     snapshot's position; 0: none.
     """
 
@@ -97,6 +99,7 @@ class CachedWindow(RequestSeries):
             self.window.take(entry)
             self.digest = entry.digest
             self.listener.take(self, entry)
+            self.usable &= erasure_of(entry.event) is None
             if self._by_card and isinstance(entry.event, ModeSwitch):
                 agent, now = self.window.lane.agent, self.window.settings
                 self.usable &= before.card_of(agent).policy == now.card_of(agent).policy
