@@ -11,9 +11,10 @@ from starlette.testclient import TestClient
 import stenolog
 from stenolog import AssistantMessage, LlmError, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.conversation.queries import folds
-from stenolog.apps.inspect.conversation_index import STORED, ConversationIndex, IndexCache, nearest
+from stenolog.apps.inspect.conversation_index import ConversationIndex, nearest
 from stenolog.apps.inspect.entries.rows import columns
 from stenolog.apps.inspect.entries.ticks import band, drawn, runs, runs_written
+from stenolog.apps.inspect.index_cache import STORED, IndexCache
 from stenolog.apps.inspect.request_view.marks import RequestMarks
 from stenolog.context import LastN, Pins
 from stenolog.domain.entry import NewEntry

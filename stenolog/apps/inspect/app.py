@@ -46,8 +46,8 @@ from stenolog.projections.context_curve import plot
 from stenolog.projections.views import lifecycle_picture
 
 from . import pages
-from .conversation_index import IndexCache
 from .guard import Forks, Guard
+from .index_cache import IndexCache
 from .page import Page, TextPage
 from .query import Query
 

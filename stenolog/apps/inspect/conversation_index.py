@@ -1,25 +1,19 @@
-"""Index of a conversation: the little that its pages need of all entries, stored as a checkpoint."""
+"""Index of a conversation: the little that its pages need of all entries."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import datetime
-from threading import Lock
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
-from stenolog.adapters.conversation.log import Conversation
-from stenolog.adapters.conversation.queries import folds
-from stenolog.adapters.conversation.queries.folds import PersistentFold
 from stenolog.domain.entry import EPOCH, Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.lanes.state import address
 from stenolog.projections.analysis.cache.stated import StatedMisses
 from stenolog.projections.analysis.provider_bill import states_input
-from stenolog.projections.fold import Fold
 from stenolog.projections.requests import lanes
 from stenolog.projections.views.calls import CallOutcome, missing, of_result
 from stenolog.projections.views.lines import USER, is_cut
@@ -27,12 +21,6 @@ from stenolog.projections.views.outline import Outline, OutlineRow
 from stenolog.projections.views.timeline import changes, cut_of
 from stenolog.projections.views.tool_pairs import Call, CallKey, Pair, ToolCallIndex
 
-from .warming import Warmer
-
-MOST = 64
-"""The conversations whose indexes are kept in memory."""
-WORTH_KEEPING = 512
-"""So many entries must be new before the index is written down again."""
 KINDS = {
     "messages": "uas",
     "answers": "as",
@@ -286,55 +274,6 @@ class ConversationIndex:
         index.outline, index._misses = Outline.load(found["outline"]), StatedMisses(found["missed"])
         index._called_at = {at: datetime.fromisoformat(time) for at, time in found["called_at"]}
         return index
-
-
-# It is never folded entry by entry, as it changes in place; only stored and found by this.
-STORED: PersistentFold[ConversationIndex] = PersistentFold(
-    Fold("inspector", ConversationIndex(), lambda index, entry: index, version=4),
-    ConversationIndex.dump,
-    ConversationIndex.load,
-)
-
-
-class IndexCache:
-    """Indexes of the conversations last shown; each reads only what is new."""
-
-    def __init__(self) -> None:
-        self.warmer = Warmer()
-        self._kept: OrderedDict[int, ConversationIndex] = OrderedDict()
-        self._lock = Lock()
-
-    def of(self, conversation: Conversation) -> ConversationIndex:
-        """Return the index of a conversation up to its end."""
-        with self._lock:
-            key = conversation.key or 0
-            index = self._kept.pop(key, None)
-            if index is None or not _goes_on(conversation, index):
-                index = _stored(conversation)
-            _extend(conversation, index)
-            self._kept[key] = index
-            if len(self._kept) > MOST:
-                self._kept.popitem(last=False)
-            return index
-
-
-def _stored(conversation: Conversation) -> ConversationIndex:
-    found, position = folds.load_checkpoint(conversation, STORED, None)
-    return found if position else ConversationIndex()
-
-
-def _extend(conversation: Conversation, index: ConversationIndex) -> None:
-    entry, before = None, index.position
-    for entry in conversation.entries(after=before):
-        index.take(entry)
-    if entry is not None and index.position - before >= WORTH_KEEPING:
-        folds.save_checkpoint(conversation, STORED, entry, index)
-
-
-def _goes_on(conversation: Conversation, index: ConversationIndex) -> bool:
-    return conversation.position >= index.position and (
-        not index.position or conversation.entry(index.position).digest == index.digest
-    )
 
 
 def letter_of(event: Event, pair: Pair | None) -> str:

@@ -18,7 +18,8 @@ from stenolog.projections.requests.sendable import no_agent
 from stenolog.projections.views.calls import open_calls
 from stenolog.projections.views.tool_pairs import CallKey
 
-from .conversation_index import ConversationIndex, IndexCache
+from .conversation_index import ConversationIndex
+from .index_cache import IndexCache
 
 CONDITIONS = ("policy", "budget", "mode", "without")
 """The parameters, beside `edit`, under which a request is built."""

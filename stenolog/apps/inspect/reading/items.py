@@ -181,8 +181,7 @@ class Reader:
         if block.act is not None:
             outcome = CallOutcome(block.act.status)
             found = (Block("terminal", block.act.output),) if block.act.output else ()
-        elif at:
-            result = self._talk.entry(at)
+        elif at and isinstance((result := self._talk.entry(at)).event, ToolResult):
             outcome, took = index.outcome(result), index.results[at].took
             parts = getattr(result.event, "parts", ())
             found = tuple(self._visible(each, parts) for each in output(parts, block.call))

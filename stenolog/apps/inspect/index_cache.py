@@ -1,0 +1,78 @@
+"""Cache of the conversations' indexes: in memory, and as checkpoints."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from threading import Lock
+
+from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.conversation.queries import folds
+from stenolog.adapters.conversation.queries.folds import PersistentFold
+from stenolog.domain.erasure import erasure_of
+from stenolog.projections.fold import Fold
+
+from .conversation_index import ConversationIndex
+from .warming import Warmer
+
+MOST = 64
+"""The conversations whose indexes are kept in memory."""
+WORTH_KEEPING = 512
+"""So many entries must be new before the index is written down again."""
+
+# It is never folded entry by entry, as it changes in place; only stored and found by this.
+STORED: PersistentFold[ConversationIndex] = PersistentFold(
+    Fold("inspector", ConversationIndex(), lambda index, entry: index, version=5),
+    ConversationIndex.dump,
+    ConversationIndex.load,
+)
+
+
+class IndexCache:
+    """Indexes of the conversations last shown; each reads only what is new."""
+
+    def __init__(self) -> None:
+        self.warmer = Warmer()
+        self._kept: OrderedDict[int, ConversationIndex] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, conversation: Conversation) -> ConversationIndex:
+        """Return the index of a conversation up to its end."""
+        with self._lock:
+            key = conversation.key or 0
+            index = self._kept.pop(key, None)
+            if index is None or not _goes_on(conversation, index):
+                index = _stored(conversation)
+            self._kept[key] = index = _extended(conversation, index)
+            if len(self._kept) > MOST:
+                self._kept.popitem(last=False)
+            return index
+
+
+def _stored(conversation: Conversation) -> ConversationIndex:
+    found, position = folds.load_checkpoint(conversation, STORED, None)
+    return found if position else ConversationIndex()
+
+
+def _extended(conversation: Conversation, index: ConversationIndex) -> ConversationIndex:
+    """Return the index up to the end; a new one if an entry that it has was erased meanwhile."""
+    entry, before = None, index.position
+    known = before or conversation.position
+    for entry in conversation.entries(after=before):
+        # An erasure changes no digest: only its record shows that the index may have erased words.
+        if entry.position > known and erasure_of(entry.event):
+            if conversation.log.windows is not None:
+                conversation.log.windows.drop(conversation.key or 0)
+            return _extended(conversation, ConversationIndex())
+        index.take(entry)
+    if entry is not None and index.position - before >= WORTH_KEEPING:
+        folds.save_checkpoint(conversation, STORED, entry, index)
+        # An erasure meanwhile may have deleted the checkpoints before this one was written.
+        if any(erasure_of(each.event) for each in conversation.entries(after=index.position)):
+            conversation.log.checkpoints.erase_stream(conversation.key or 0)
+    return index
+
+
+def _goes_on(conversation: Conversation, index: ConversationIndex) -> bool:
+    return conversation.position >= index.position and (
+        not index.position or conversation.entry(index.position).digest == index.digest
+    )
