@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog import Entry, ToolCall
-from stenolog.parts import ImagePart, ReasoningPart, TextPart
+from stenolog.parts import ImagePart, ProviderPart, ReasoningPart, TextPart
 from stenolog.projections.views.blocks import Block, CallBlock, blocks, called, line_diff, output
 from tests.strategies import logs
 
@@ -42,6 +44,66 @@ def test_the_lines_of_a_difference_are_both_texts(old: str, new: str) -> None:
 
     assert "\n".join(line.text for line in lines if line.sign != "+") == old
     assert "\n".join(line.text for line in lines if line.sign != "-") == new
+
+
+def counted(work: Callable[[], object]) -> int:
+    """Return the number of calls of functions that some work takes."""
+    number = 0
+
+    def called(*_: object) -> None:
+        nonlocal number
+        number += 1
+
+    before = sys.getprofile()
+    sys.setprofile(called)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return number
+
+
+def edit(lines: int) -> dict[str, str]:
+    return {"old_string": "x\n" * lines, "new_string": "x\ny\n" * lines}
+
+
+def act(id: str) -> list[ProviderPart]:
+    things: list[dict[str, object]] = [
+        {"type": "tool_use", "id": id, "name": "shell", "input": {"command": id}},
+        {"type": "tool_result", "tool_use_id": id, "content": f"done {id}"},
+    ]
+    return [ProviderPart(provider="command-line", raw=json.dumps(thing)) for thing in things]
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda size: called(call(path="a.py", **edit(size))),
+        lambda size: list(blocks([part for nth in range(size) for part in act(str(nth))])),
+    ],
+    ids=["lines", "acts"],
+)
+def test_twice_as_much_takes_at_most_some_three_times_the_work(work: Callable[[int], object]) -> None:
+    assert counted(lambda: work(160)) < 3 * counted(lambda: work(80))
+
+
+def test_after_many_lines_of_edits_no_more_are_compared() -> None:
+    edits = [{"old_string": "a\nb\nc", "new_string": "x\nb\ny"}] * 200
+    _, found = called(call(path="a.py", edits=edits))
+
+    assert "".join(line.sign for line in found[0].lines) == "-+ -+"
+    assert "".join(line.sign for line in found[-1].lines) == "---+++"
+
+
+def test_an_act_has_the_result_with_its_id() -> None:
+    one, two = act("1"), act("2")
+    found = blocks([one[0], two[0], two[1], TextPart("Done."), one[1]])
+
+    assert [each.act.output if isinstance(each, CallBlock) and each.act else each.text for each in found] == [  # type: ignore[union-attr]
+        "done 1",
+        "done 2",
+        "Done.",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ Which tool edits, runs a command or writes a file is read from its arguments: to
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -44,8 +45,10 @@ HUNK = re.compile(
 )
 COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 """Sequences that colour a terminal's text, or name its window."""
-MOST_LINES = 2_000
-"""Lines from which on an edit is shown as all old ones, then all new ones."""
+MOST_STEPS = 300_000
+"""Steps of a comparison from which on an edit is shown as all old lines, then all new ones."""
+MOST_LINES = 400
+"""Lines of a call's edits after which no more are compared."""
 LONGEST_GIST = 100
 
 
@@ -84,18 +87,18 @@ class CallBlock(NamedTuple):
 
 def blocks(parts: Sequence[Part]) -> Iterator[Block | CallBlock]:
     """Yield the blocks of an entry's parts, in their order."""
-    calls = 0
+    calls, own = 0, iter(acts(parts))
     for at, part in enumerate(parts):
         if isinstance(part, ToolCall):
             yield CallBlock(part, calls, *called(part))
             calls += 1
+        elif is_result(part):
+            continue  # it is in its act
         elif is_act(part):
-            # Its result is in a part of its own: all parts are asked for the one act.
-            results = [each for each in parts if is_result(each)]
-            for act in acts([part, *results]):
-                call = ToolCall(id=act.id or "act", name=act.name, arguments=act.arguments)
-                yield CallBlock(call, -1, *called(call), act=act)
-        elif not is_result(part):
+            act = next(own)
+            call = ToolCall(id=act.id or "act", name=act.name, arguments=act.arguments)
+            yield CallBlock(call, -1, *called(call), act=act)
+        else:
             yield _block(part, at)
 
 
@@ -173,27 +176,58 @@ def _output(text: str, given: Mapping[str, Any]) -> Block:
 
 
 def _edits(given: Mapping[str, Any], path: str) -> Iterator[Block]:
-    several = given.get("edits")
+    several, found = given.get("edits"), 0
     for each in several if isinstance(several, list) else [given]:
         for old, new in EDITS if isinstance(each, dict) else ():
             before, after = each.get(old), each.get(new)
             if isinstance(before, str) and isinstance(after, str):
-                yield Block("diff", name=path, lines=line_diff(before, after))
+                lines = line_diff(before, after, MOST_STEPS if found < MOST_LINES else 0)
+                found += len(lines)
+                yield Block("diff", name=path, lines=lines)
 
 
-def line_diff(old: str, new: str) -> tuple[DiffLine, ...]:
-    """Return the lines of two texts: those of - and blank are the old one, of + and blank the new one."""
+def line_diff(old: str, new: str, most: int = MOST_STEPS) -> tuple[DiffLine, ...]:
+    """Return the lines of two texts: those of - and blank are the old one, of + and blank the new one.
+
+    The first and last lines that are the same are found first. The rest is compared in `most` steps at most.
+    """
     before, after = old.split("\n"), new.split("\n")
-    if len(before) + len(after) > MOST_LINES:
-        return (*(DiffLine("-", line) for line in before), *(DiffLine("+", line) for line in after))
-    found: list[DiffLine] = []
+    first = _same(before, after)
+    last = _same(before[first:][::-1], after[first:][::-1])
+    start, end = before[:first], before[len(before) - last :]
+    before, after = before[first : len(before) - last], after[first : len(after) - last]
+    is_short = _steps(before, after) <= most
+    changed = _compared(before, after) if is_short else _replaced(before, after)
+    return (*_signed(" ", start), *changed, *_signed(" ", end))
+
+
+def _same(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return the number of lines at the start that are the same."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (line, each) in pairs if line != each), min(len(one), len(other)))
+
+
+def _steps(before: Sequence[str], after: Sequence[str]) -> int:
+    """Return how many steps a comparison takes at most: each line found is a pass over all equal pairs."""
+    numbers = Counter(after)
+    return (len(before) + sum(numbers[line] for line in before)) * min(len(before), len(after))
+
+
+def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
     for tag, first, last, start, end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if tag == "equal":
-            found += (DiffLine(" ", line) for line in before[first:last])
+            yield from _signed(" ", before[first:last])
         else:
-            found += (DiffLine("-", line) for line in before[first:last])
-            found += (DiffLine("+", line) for line in after[start:end])
-    return tuple(found)
+            yield from _replaced(before[first:last], after[start:end])
+
+
+def _replaced(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
+    yield from _signed("-", before)
+    yield from _signed("+", after)
+
+
+def _signed(sign: Sign, lines: Sequence[str]) -> Iterator[DiffLine]:
+    return (DiffLine(sign, line) for line in lines)
 
 
 def _patch(text: str) -> Block:
