@@ -6,6 +6,7 @@ address alone, so that a page loads nothing and leads nowhere else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from html import escape
@@ -25,6 +26,13 @@ LONGEST = 20_000
 """The most characters of a text that are shown as Markdown."""
 LONGEST_CODE = 3_000
 """The most characters whose syntax is coloured."""
+LONGEST_KEPT = 4_000
+"""The most characters of a text whose HTML is cached."""
+MOST_CELLS = 5_000
+"""The most cells of tables in a text; with more they are shown as text."""
+LINE_END = re.compile(r"\r\n?|\n")
+BELOW_HEADER = re.compile(r"[|:+*>.)\d\s]*-[-|:+*>.)\d\s]*")
+"""A line that may divide a table's header from its rows, perhaps in a list or a quotation."""
 
 
 class Renderer(RendererHTML):
@@ -70,26 +78,56 @@ class Renderer(RendererHTML):
 
 
 @cache
-def _markdown() -> MarkdownIt:
+def _markdown(*rules: str) -> MarkdownIt:
     reader = MarkdownIt("commonmark", {"html": False, "maxNesting": 20}, renderer_cls=Renderer)
-    return reader.enable(["table", "strikethrough"])
+    return reader.enable(["strikethrough", *rules])
 
 
-@lru_cache(maxsize=512)
 def markdown(text: str) -> Markup:
     """Return Markdown as HTML."""
-    return Markup(_markdown().render(text[:LONGEST]))
+    return (_kept_markdown if len(text) <= LONGEST_KEPT else _rendered)(text[:LONGEST])
 
 
-@lru_cache(maxsize=512)
+def _rendered(text: str) -> Markup:
+    tables = ["table"] if cells(text) <= MOST_CELLS else []
+    return Markup(_markdown(*tables).render(text))
+
+
+_kept_markdown = lru_cache(maxsize=512)(_rendered)
+
+
+def cells(text: str) -> int:
+    """Return how many cells the tables of a text have at most: a row is filled to the header's width."""
+    number = columns = 0
+    for line in LINE_END.split(text):
+        if not line.strip():
+            columns = 0
+        elif BELOW_HEADER.fullmatch(line):
+            columns = max(columns, line.count("|") + 1)
+        number += columns
+    return number
+
+
 def code(text: str, name: str = "", language: str = "") -> Markup:
     """Return code as HTML, coloured by a file's name or a language; else as it is."""
-    lexer = _lexer(name.replace("\\", "/").rpartition("/")[2], language)
-    if lexer is None:
+    find = _kept_code if len(text) <= LONGEST_KEPT else _coloured
+    return find(text, name.replace("\\", "/").rpartition("/")[2], language)
+
+
+def _coloured(text: str, name: str, language: str) -> Markup:
+    lexer, text = _lexer(name, language), LINE_END.sub("\n", text)
+    # Lexers of sessions drop a line that does not end.
+    start = f"{text}\n" if len(text) < LONGEST_CODE else text[: text.rfind("\n", 0, LONGEST_CODE) + 1]
+    tokens = list(lexer.get_tokens(start)) if lexer is not None else []
+    if "".join(words for _, words in tokens) != start:
         return Markup(escape(text))
     out = StringIO()
-    _formatter().format(lexer.get_tokens(text[:LONGEST_CODE]), out)
-    return Markup(out.getvalue() + escape(text[LONGEST_CODE:]))
+    _formatter().format(tokens, out)
+    end = text[len(start) :]
+    return Markup(out.getvalue() + escape(end) if end else out.getvalue().removesuffix("\n"))
+
+
+_kept_code = lru_cache(maxsize=512)(_coloured)
 
 
 @cache
