@@ -42,7 +42,7 @@ RequestCode: TypeAlias = Literal[
 """The reason why a request cannot be sent, in one word; empty if it can."""
 
 OF_BODY = ("bytes", "sha256", "receipt", "size")
-"""What a request keeps of its body once asked for."""
+"""Fields that a request keeps of its body once it was asked for."""
 PATCH = "patch"
 """The key of a plan that holds the patch of another program's request."""
 
