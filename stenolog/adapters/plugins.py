@@ -31,6 +31,7 @@ VARIABLE = "STENOLOG_PLUGINS"
 """The environment variable that names modules, separated by commas."""
 _REFUSES = re.compile(r"([\w.]+)\(\) (?:takes|missing|got) ")
 """The beginning of Python's words for arguments that a function does not take."""
+_SEPARATORS = re.compile(r"[-_.]+")
 _LOCK = RLock()
 _named: list[str] = []
 _failed: dict[str, str] = {}
@@ -124,41 +125,41 @@ def _named_in(module: object, name: str) -> object:
     return module
 
 
-def _installed() -> Iterator[tuple[str, str]]:
-    """Yield the name and reference of each entry point; of two releases of a package, the first counts."""
+def _installed() -> list[tuple[str, str]]:
+    """Return the name and reference of each entry point; of two releases of a package, the first counts."""
     seen: set[str] = set()
+    found: list[tuple[str, str]] = []
     for folder in map(Path, sys.path):
         for package, text in _packages(folder):
-            if package not in seen:
-                yield from _points(text)
-            seen.add(package)
+            name = _SEPARATORS.sub("_", package).lower()
+            if GROUP in text and name not in seen:
+                found += _points(text)
+            seen.add(name)
+    return found
 
 
 # `importlib.metadata` reads the same files, and first imports a parser of e-mails: 12 ms.
-def _packages(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the packages in a folder or an archive, each with the text of its entry points."""
+def _packages(folder: Path) -> list[tuple[str, str]]:
+    """Return the packages in a folder or an archive, each with the text of its entry points."""
     try:
         is_archive = folder.is_file()
-        found = [*folder.glob("*.dist-info"), *folder.glob("*.egg-info")]
+        abouts = [*folder.glob("*.dist-info"), *folder.glob("*.egg-info")]
     except OSError:
-        return  # such a folder has no module either
+        return []  # such a folder has no module either
     if is_archive:
         from importlib.metadata import distributions
 
-        for each in distributions(path=[str(folder)]):
-            yield _normalised(each.name), each.read_text("entry_points.txt") or ""
-        return
-    for about in found:
+        archived = distributions(path=[str(folder)])
+        return [(each.name, each.read_text("entry_points.txt") or "") for each in archived]
+    found = []
+    for about in abouts:
         if about.name.startswith("~"):
             continue  # what pip could not remove
         text = ""
         with suppress(OSError, UnicodeDecodeError):
             text = (about / "entry_points.txt").read_text(encoding="utf-8")
-        yield _normalised(about.stem.partition("-")[0]), text
-
-
-def _normalised(package: str) -> str:
-    return re.sub(r"[-_.]+", "_", package).lower()
+        found.append((about.stem.partition("-")[0], text))
+    return found
 
 
 def _points(text: str) -> Iterator[tuple[str, str]]:
