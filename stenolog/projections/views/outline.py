@@ -16,6 +16,7 @@ from stenolog.domain.lanes.limits import Tokens, added
 from stenolog.domain.lanes.state import address
 
 from .blocks import arguments_of
+from .lines import USER
 from .overview import is_turn, models_on, person_words, shortened, used_by
 from .tool_pairs import CallKey
 
@@ -60,7 +61,7 @@ class Outline:
             if is_turn(event):
                 self._begin(OutlineRow(at, shortened(person_words(event.text))))
             elif call := self._started_by(event):
-                for lane in event.to:
+                for lane in (each for each in event.to if each != USER):
                     self._rows_of[lane] = len(self.rows)
                     self.rows.append(OutlineRow(at, shortened(person_words(event.text)), lane, call))
         elif isinstance(event, AssistantMessage | LlmError):
