@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from datetime import datetime
+from sys import maxsize
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
@@ -18,6 +19,7 @@ from stenolog.projections.requests import lanes
 from stenolog.projections.views.calls import CallOutcome, missing, of_result
 from stenolog.projections.views.lines import USER, is_cut
 from stenolog.projections.views.outline import Outline, OutlineRow
+from stenolog.projections.views.overview import is_turn
 from stenolog.projections.views.timeline import changes, cut_of
 from stenolog.projections.views.tool_pairs import Call, CallKey, Pair, ToolCallIndex
 
@@ -34,7 +36,7 @@ KINDS = {
 READ = b"uasoedc?"
 """The letters of what is read by itself; a change of mode is, after the first message."""
 FIELDS = frozenset(
-    "position digest agents kinds whose spans results cuts cut waiting called_at billed outline "  # noqa: SIM905
+    "position digest agents kinds whose spans results cuts cut waiting called_at billed asked outline "  # noqa: SIM905
     "missed".split()
 )
 """The fields of an index that is stored."""
@@ -57,8 +59,10 @@ class ConversationIndex:
     call, e failed model call, m change of mode, c cut, n settings of another program, ? anything else.
     `whose` has the number of its lane for each position (0: persons and the system), `spans` each lane's
     first and last position. `results` are by position, `cuts` the places at which a window began to move,
-    `billed` the answers that state their request's bill. `outline` has the turns, `missed` the tokens of
-    misses of the cache, by position.
+    `billed` the answers that state their request's bill, `asked` the lanes that a person speaks to, by
+    position. `outline` has the turns, `missed` the tokens of misses of the cache, by position.
+
+    One thread adds entries while others read: these read up to `position`, which is set last.
     """
 
     def __init__(self) -> None:
@@ -71,6 +75,7 @@ class ConversationIndex:
         self.results: dict[int, PairedResult] = {}
         self.cuts: list[int] = []
         self.billed: set[int] = set()
+        self.asked: dict[int, list[str]] = {}
         self.calls: dict[tuple[int, int], int] = {}
         self.outline = Outline()
         self._misses = StatedMisses()
@@ -93,8 +98,11 @@ class ConversationIndex:
             for lane in lanes([entry]):
                 self.agents.setdefault(lane.address, at)
         self.whose.append(self._number(where, at))
-        for to in addressed(event):
+        heard = addressed(event)
+        for to in heard:
             self._number(to, at)
+        if isinstance(event, UserMessage) and is_turn(event):
+            self.asked[at] = heard
         self._note_cut(event, at)
         self.outline.take(entry)
         self._misses.take(entry)
@@ -109,7 +117,7 @@ class ConversationIndex:
 
     def missing_calls(self, open: dict[CallKey, bool]) -> set[CallKey]:
         """Return the calls without a result that are not among the open ones."""
-        return missing((call.key for call in self._pairing.waiting), open)
+        return missing((call.key for call in [*self._pairing.waiting]), open)
 
     def outcome(self, entry: Entry) -> CallOutcome:
         """Return the outcome of a result. Raises `TypeError` for any other entry."""
@@ -138,23 +146,23 @@ class ConversationIndex:
     def of_kind(self, letters: str) -> list[int]:
         """Return the positions of the entries of these kinds."""
         wanted = frozenset(letters.encode())
-        return [position for position, kind in enumerate(self.kinds, 1) if kind in wanted]
+        return [position for position, kind in enumerate(self.kinds[: self.position], 1) if kind in wanted]
 
     def filtered(self, only: str, of: str) -> Sequence[int]:
         """Return the positions of the entries of a kind and a lane; "" is any."""
         if not only and not of:
             return range(1, self.position + 1)
         upto, found = self._filtered.get((only, of), (0, []))
-        if upto < self.position:
+        if upto < (head := self.position):
             wanted = frozenset(KINDS.get(only, "").encode())
             lane = self._numbers.get(of, -1)
-            new = enumerate(zip(self.kinds[upto:], self.whose[upto:], strict=True), upto + 1)
+            new = enumerate(zip(self.kinds[upto:head], self.whose[upto:head], strict=True), upto + 1)
             found = found + [
                 position
                 for position, (kind, whose) in new
                 if (not only or kind in wanted) and (not of or whose == lane)
             ]
-            self._filtered[only, of] = self.position, found
+            self._filtered[only, of] = head, found
         return found
 
     @property
@@ -177,24 +185,39 @@ class ConversationIndex:
         `of` is a sub-agent, whose brief and entries are returned; "" is the conversation without them.
         """
         upto, found = self._filtered.get(("readable", of), (0, []))
-        if upto < self.position:
-            started = [row for row in self.outline.rows if row.lane]
-            theirs = {self._numbers[row.lane] for row in started}
-            briefs = {row.position: row.lane for row in started}
-            begin = self.kinds.find(b"u") + 1
+        if upto < (head := self.position):
+            begin, theirs = self.kinds.find(b"u") + 1, self._of_sub_agents(head)
             found = [
                 at
-                for at, (kind, whose) in enumerate(zip(self.kinds, self.whose, strict=True), 1)
-                if (kind in READ or (kind in b"m" and at > begin > 0))
-                and (
-                    briefs[at] == of
-                    if at in briefs
-                    else self._names[whose] == of
-                    if of
-                    else whose not in theirs
-                )
+                for at, kind in enumerate(self.kinds[:head], 1)
+                if (kind in READ or (kind in b"m" and at > begin > 0)) and of in theirs.get(at, ("",))
             ]
-            self._filtered["readable", of] = self.position, found
+            self._filtered["readable", of] = head, found
+        return found
+
+    def _of_sub_agents(self, head: int) -> dict[int, Sequence[str]]:
+        """Return the lanes whose work an entry is part of, by position.
+
+        A sub-agent works from its brief until a person speaks to it. One that took part in the conversation
+        before its first brief works until its call has a result.
+        """
+        begun: dict[str, int] = {}
+        briefs: dict[int, dict[str, int]] = {}
+        for row in self.outline.rows:
+            if row.lane and row.position <= head:
+                took_part = self.spans[row.lane][0] < begun.setdefault(row.lane, row.position)
+                end = self.calls.get(row.call, maxsize) if took_part else maxsize
+                briefs.setdefault(row.position, {})[row.lane] = end
+        found: dict[int, Sequence[str]] = {}
+        until: dict[str, int] = {}
+        for at, whose in enumerate(self.whose[:head] if briefs else (), 1):
+            if at in self.asked:
+                until |= dict.fromkeys(self.asked[at], at)
+            if at in briefs:
+                until |= {lane: max(end, until.get(lane, 0)) for lane, end in briefs[at].items()}
+                found[at] = [*briefs[at]]
+            elif at < until.get(self._names[whose], 0):
+                found[at] = (self._names[whose],)
         return found
 
     def _paired(self, entry: Entry, pair: Pair | None) -> PairedResult | None:
@@ -246,6 +269,7 @@ class ConversationIndex:
                 "cuts": self.cuts,
                 "cut": self._cut,
                 "billed": sorted(self.billed),
+                "asked": [*self.asked.items()],
                 "waiting": [(*call.key, *call[1:]) for call in waiting],
                 "outline": self.outline.dump(),
                 "missed": self._misses.dump(),
@@ -262,7 +286,7 @@ class ConversationIndex:
         index = cls()
         index.position, index.digest = found["position"], found["digest"]
         index.agents, index.cuts, index._cut = found["agents"], found["cuts"], found["cut"]
-        index.billed = set(found["billed"])
+        index.billed, index.asked = set(found["billed"]), dict(found["asked"])
         index.kinds, index.whose = bytearray(found["kinds"].encode()), found["whose"]
         index.spans = {where: (first, last) for where, (first, last) in found["spans"].items()}
         index._names = list(index.spans)
