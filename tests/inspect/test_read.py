@@ -95,6 +95,25 @@ def test_a_conversation_that_is_over_opens_at_its_first_turn_and_a_live_one_at_i
     assert current.findall(web.get("/read/talk").text) == ["2"]
     log["talk"].append(UserMessage("One more."))
     assert current.findall(web.get("/read/talk").text) == ["12"]
+    later = NewEntry(UserMessage("Much later."), "later", datetime.now(UTC) + timedelta(days=1))
+    log["talk"].extend([later], expected=12)
+    assert current.findall(web.get("/read/talk").text) == ["2"]
+
+
+def test_a_message_shows_the_request_of_the_agent_that_it_is_for(web: TestClient, log: stenolog.Log) -> None:
+    talk = log["crew"]
+    talk.join("anna", model="gpt-5.2")
+    talk.join("ben", model="gpt-5.2")
+    talk.extend([UserMessage("Ben, the tests?", to=["ben"]), UserMessage("All of you?")])
+    lanes = re.compile(r'data-position="(\d+)"[^>]*data-lane="(\w*)"')
+
+    page = web.get("/read/crew?at=3").text
+    assert ("3", "ben") in lanes.findall(page)
+    assert "/request/crew?at=3&amp;agent=ben" in page
+    assert ("4", "") in lanes.findall(page)
+    named = web.get("/read/crew?at=4&agent=ben").text
+    assert ("4", "ben") in lanes.findall(named)
+    assert "/request/crew?at=4&amp;agent=ben" in named
 
 
 def test_words_of_an_answer_lead_to_the_entry_that_put_them_into_its_request(web: TestClient) -> None:

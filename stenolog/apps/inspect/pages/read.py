@@ -95,7 +95,8 @@ def _start_of(query: Query) -> int:
         return query.head
     last = query.conversation.entry(query.head).time
     first = next((row.position for row in query.index.turns), listed[0])
-    return listed[-1] if datetime.now(UTC) - last < LIVE else first
+    # The clock of the machine that wrote it may be some minutes ahead.
+    return listed[-1] if abs(datetime.now(UTC) - last) < LIVE else first
 
 
 def _items(query: Query, at: int, first: int, count: int = PIECE) -> dict[str, Any]:
@@ -103,13 +104,13 @@ def _items(query: Query, at: int, first: int, count: int = PIECE) -> dict[str, A
     listed = query.index.readable(query.word("of"))
     place = place_of(listed, first) if listed else 0
     end = min(len(listed), place + count)
-    reader = Reader(query)
+    items = [*Reader(query).items(listed[place:end])]
     return {
         "name": query.conversation.name,
-        "agent": query.word("agent"),
+        "agent": next((item.lane for item in items if item.position == at), query.word("agent")),
         "at": at,
         "of": query.word("of"),
-        "items": list(reader.items(listed[place:end])),
+        "items": items,
         "earlier": listed[max(0, place - count)] if place else 0,
         "later": listed[end] if end < len(listed) else 0,
         "markdown": markup.markdown,

@@ -65,8 +65,9 @@ class ReadCall(NamedTuple):
 class ReadItem(NamedTuple):
     """An entry as it is read.
 
-    `view` is the position of the request that it answers, or would be in; `lane` whose that is. `facts` are
-    in the margin. `miss` says what the prompt cache missed. `is_same`: the item before has the same speaker.
+    `view` is the position of the request that it answers, or would be in; `lane` whose that is, if known.
+    `facts` are in the margin. `miss` says what the prompt cache missed. `is_same`: the item before has the
+    same speaker.
     """
 
     position: int
@@ -116,7 +117,7 @@ class Reader:
             at,
             kind,
             who,
-            lane if is_answer and lane in self._index.agents else "",
+            self._asked_of(event, lane),
             max(1, view),
             time_of(entry),
             tuple(_facts(event)),
@@ -126,6 +127,12 @@ class Reader:
             turn=self.turns.get(at, 0),
             model=getattr(event, "model", ""),
         )
+
+    def _asked_of(self, event: Event, lane: str) -> str:
+        """Return whose request an item shows: its author's, its first reader's, else the one asked for."""
+        wanted = [lane] if isinstance(event, AssistantMessage | LlmError) else getattr(event, "to", ())
+        agents = self._index.agents
+        return next((each for each in (*wanted, self._query.word("agent")) if each in agents), "")
 
     @cached_property
     def turns(self) -> dict[int, int]:
