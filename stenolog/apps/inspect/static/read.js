@@ -118,7 +118,7 @@ async function request(chosenItem, signal) {
 }
 
 async function marks(signal) {
-  const text = await asked("marks", { at: state.at }, signal);
+  const text = await asked("marks", { at: state.at, ...(of && { of }) }, signal);
   if (text !== null && !signal.aborted) document.getElementById("marks").innerHTML = text;
 }
 
