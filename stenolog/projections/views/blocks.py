@@ -28,7 +28,7 @@ from .acts import Act, acts, gist, is_act, is_result
 from .lines import in_words
 
 BlockKind: TypeAlias = Literal[
-    "text", "thought", "code", "diff", "command", "terminal", "data", "plain", "picture"
+    "text", "thought", "code", "diff", "command", "terminal", "data", "plain", "picture", "more"
 ]
 Sign: TypeAlias = Literal["-", "+", " ", "@"]
 PATHS = ("file_path", "path", "filename", "notebook_path")
@@ -62,7 +62,8 @@ class DiffLine(NamedTuple):
 class Block(NamedTuple):
     """A piece of an entry; `part` is the index of its part.
 
-    `name` is the file that code or a difference is of, or what a picture is. A "text" is Markdown.
+    `name` is the file that code or a difference is of, or what a picture is. A "text" is Markdown; "more" is
+    in place of blocks that a reader leaves out.
     """
 
     kind: BlockKind

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from stenolog.adapters.providers.prices import listed, usd
 from stenolog.apps.inspect.entries.rows import entries_at, time_of
@@ -20,6 +20,7 @@ from stenolog.projections.views.blocks import Block, CallBlock, blocks, output
 from stenolog.projections.views.calls import CallOutcome, CallStatus, without_result
 from stenolog.projections.views.lines import describe, entry_line, in_words, kind_word
 from stenolog.projections.views.outline import OutlineRow
+from stenolog.projections.views.timeline import cut_words
 from stenolog.projections.views.tool_pairs import CallKey
 
 if TYPE_CHECKING:
@@ -29,9 +30,17 @@ LONGEST = 20_000
 """The most characters of a block that are shown."""
 LONGEST_OUTPUT = 4_000
 """The most characters of a result that are shown."""
+LONGEST_ENTRY = 200_000
+"""The characters after which no more blocks of an entry, or of a call in it, are shown."""
+MOST_LINES = 400
+"""The most lines of a difference that are shown."""
+EACH = 250
+"""The characters as which a block, a call and a line of a difference count."""
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """The types of pictures that are shown."""
+TRIED = 1_024
+"""The letters of a picture that are decoded to see whether it can be shown."""
 
 
 class ReadAgent(NamedTuple):
@@ -85,6 +94,9 @@ class ReadItem(NamedTuple):
     is_same: bool = False
 
 
+Shown = TypeVar("Shown", Block, Block | ReadCall)
+
+
 class Reader:
     """The items of one conversation."""
 
@@ -109,7 +121,7 @@ class Reader:
         elif at in self._index.results:
             who = getattr(event, "name", "") or self._index.results[at].tool
         is_spoken = kind in ("user", "assistant", "summary") or isinstance(event, ToolResult)
-        shown = tuple(self._entry_blocks(entry)) if is_spoken else ()
+        shown = tuple(_first_of(self._entry_blocks(entry), at)) if is_spoken else ()
         receipt = getattr(event, "receipt", None)
         is_answer = isinstance(event, AssistantMessage | LlmError)
         view = receipt.view if receipt is not None else at - 1 if is_answer else at
@@ -144,8 +156,8 @@ class Reader:
             return "" if entry.position in self._index.results else self._index.outcome(entry).note
         if kind == "cut":
             return "From here on, what came before is no longer sent."
-        if kind in ("user", "assistant", "summary"):
-            return "" if shown else entry_line(entry).what
+        if shown and kind in ("user", "assistant", "summary"):
+            return cut_words(entry.event) if isinstance(entry.event, AssistantMessage) else ""
         return entry_line(entry).what
 
     def _entry_blocks(self, entry: Entry) -> Iterator[Block | ReadCall]:
@@ -176,7 +188,7 @@ class Reader:
 
     def _visible(self, block: Block, parts: Sequence[Part]) -> Block:
         """Return a block; words instead of a picture that cannot be shown."""
-        if block.kind != "picture" or picture_in(parts[block.part], self._query.log.blobs):
+        if block.kind != "picture" or is_picture(parts[block.part], self._query.log.blobs):
             return block
         return Block("plain", in_words([parts[block.part]]))
 
@@ -193,10 +205,10 @@ class Reader:
             parts = getattr(result.event, "parts", ())
             found = tuple(self._visible(each, parts) for each in output(parts, block.call))
         agents = tuple(_agent(row) for row in self._started.get(key, ()))
+        given = tuple(_first_of(block.blocks, entry.position))
+        found = tuple(_first_of(found, at or entry.position))
         name, gist = block.call.name, block.gist
-        return ReadCall(
-            "call", name, gist, block.blocks, found, *outcome, lasted(took), entry.position, at, agents
-        )
+        return ReadCall("call", name, gist, given, found, *outcome, lasted(took), entry.position, at, agents)
 
     def _miss(self, event: Event, at: int) -> str:
         missed = self._index.missed.get(at, 0)
@@ -207,15 +219,41 @@ class Reader:
         return f"cache missed: {missed:,} tokens read anew" + (f", {usd(cost)} USD" if cost else "")
 
 
+def _first_of(found: Iterable[Shown], at: int) -> Iterator[Shown | Block]:
+    """Yield the blocks of an entry up to `LONGEST_ENTRY`, then one that leads to the others."""
+    size = 0
+    for one in found:
+        if size > LONGEST_ENTRY:
+            yield Block("more", f"More of entry {at}")
+            return
+        size += _size(one)
+        yield one
+
+
+def _size(one: Block | ReadCall) -> int:
+    if isinstance(one, ReadCall):
+        return EACH + sum(map(_size, (*one.blocks, *one.output)))
+    return EACH + min(len(one.text), LONGEST) + EACH * min(len(one.lines), MOST_LINES)
+
+
+def is_picture(part: object, blobs: Mapping[str, bytes]) -> bool:
+    """Return whether browsers show a part, as far as its beginning says."""
+    if not isinstance(part, ImagePart) or part.media_type not in PICTURES:
+        return False
+    if part.blob:
+        return part.blob in blobs
+    head, _, written = part.url.partition(",")
+    return head.startswith("data:image/") and head.endswith(";base64") and bool(_decoded(written[:TRIED]))
+
+
 def picture_in(part: object, blobs: Mapping[str, bytes]) -> bytes:
     """Return the bytes of a picture that browsers show; none if it is another part, or elsewhere."""
-    if not isinstance(part, ImagePart) or part.media_type not in PICTURES:
+    if not isinstance(part, ImagePart) or not is_picture(part, blobs):
         return b""
-    if part.blob:
-        return blobs.get(part.blob, b"")
-    head, _, written = part.url.partition(",")
-    if not head.startswith("data:image/") or not head.endswith(";base64"):
-        return b""
+    return blobs.get(part.blob, b"") if part.blob else _decoded(part.url.partition(",")[2])
+
+
+def _decoded(written: str) -> bytes:
     try:
         return base64.b64decode(written, validate=True)
     except ValueError:

@@ -1,0 +1,136 @@
+"""Items of a conversation that is read: marks that lead to each of them, limits, and answers cut at one."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from functools import partial
+from html import unescape
+
+import pytest
+from starlette.testclient import TestClient
+
+import stenolog
+from stenolog import AssistantMessage, Event, LlmError, ToolCall, ToolResult, UserMessage
+from stenolog.parts import ImagePart, TextPart
+
+from .words import words
+
+BRIEF = "Look for every caller of parse in this folder."
+NEXT, BEFORE = (
+    "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}",
+    "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}",
+)
+said = partial(AssistantMessage, agent="a")
+
+
+def call(id: str, **arguments: object) -> ToolCall:
+    return ToolCall(id=id, name="tool", arguments=json.dumps(arguments))
+
+
+def write(log: stenolog.Log, *events: Event) -> str:
+    talk = log["talk"]
+    talk.extend([UserMessage("Mend it.", to=["a"]), *events], expected=0)
+    return "talk"
+
+
+def steps(web: TestClient, sign: str, start: int, of: str = "") -> list[int]:
+    """Return the items to which a key leads, pressed again and again."""
+    found = [start]
+    while len(found) < 20:
+        page = web.get("/marks/talk", params={"at": found[-1], "of": of}).text
+        link = re.search(rf'href="([^"]+)" data-entry="(\d+)"[^>]*data-mark="error {sign}"', page)
+        if not link:
+            break
+        current = r'class="item[^>]* data-position="(\d+)"[^>]* aria-current="true"'
+        (at,) = re.findall(current, web.get(unescape(link[1])).text)
+        assert at == link[2]
+        found.append(int(at))
+    return found[1:]
+
+
+def test_each_error_is_reached_once_from_both_sides_and_a_sub_agents_where_it_was_called(
+    web: TestClient, log: stenolog.Log
+) -> None:
+    failed = partial(ToolResult, text="It failed.", is_error=True)
+    write(
+        log,
+        said(parts=[call("1"), call("2")]),  # 3
+        failed(call_id="1"),
+        failed(call_id="2"),
+        said(parts=[call("3", prompt=BRIEF)]),  # 6
+        UserMessage(BRIEF, author="a", author_kind="agent", to=["b"]),
+        AssistantMessage(agent="b", parts=[call("4")]),  # 8
+        failed(call_id="4"),
+        LlmError(agent="b", category="timeout"),  # 10
+        ToolResult(call_id="3", text="Nobody calls it."),
+        said(parts=[call("5")]),  # 12
+        failed(call_id="5"),
+        LlmError(agent="a", category="timeout"),  # 14
+        UserMessage("Thanks.", to=["a"]),
+    )
+
+    assert steps(web, NEXT, 2) == [3, 6, 12, 14]
+    assert steps(web, BEFORE, 15) == [14, 12, 6, 3]
+    assert steps(web, NEXT, 7, of="b") == [8, 10]
+    assert steps(web, BEFORE, 10, of="b") == [8]
+    assert "6 errors" in words(web.get("/marks/talk?at=1").text)
+
+
+@pytest.mark.parametrize("page", ["piece", "card"])
+def test_an_answer_that_was_cut_at_its_limit_says_so(web: TestClient, log: stenolog.Log, page: str) -> None:
+    write(log, said(text="The first of three", finish_reason="max_tokens"))
+
+    shown = words(web.get(f"/{page}/talk?at=3&first=3").text)
+    assert "The first of three" in shown
+    assert "cut off at its limit of tokens (max_tokens)" in shown
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [TextPart("x" * 1_000)] * 4_000,
+        [call("1", path="a.py", edits=[{"old_string": "x", "new_string": "y" * 900}] * 4_000)],
+        [call(str(nth), query="x" * 90) for nth in range(4_000)],
+    ],
+    ids=["parts", "edits", "calls"],
+)
+@pytest.mark.parametrize("page", ["piece", "card"])
+def test_a_long_entry_is_shown_up_to_a_limit_and_leads_to_the_others(
+    web: TestClient, log: stenolog.Log, parts: list[TextPart | ToolCall], page: str
+) -> None:
+    write(log, said(parts=parts))
+
+    found = web.get(f"/{page}/talk?at=3&first=3").text
+    assert len(found) < 1_000_000
+    assert re.search(r'<a href="/entry/talk\?at=3">More of entry 3</a>', found)
+
+
+def test_the_parts_of_a_long_result_are_shown_up_to_a_limit(web: TestClient, log: stenolog.Log) -> None:
+    write(log, said(parts=[call("1")]), ToolResult(call_id="1", parts=[TextPart("x" * 1_000)] * 4_000))
+
+    found = web.get("/piece/talk?first=3").text
+    assert len(found) < 1_000_000
+    assert re.search(r'<a href="/entry/talk\?at=4">More of entry 4</a>', found)
+
+
+def test_a_picture_is_not_decoded_for_the_page_but_when_it_is_shown(
+    web: TestClient, log: stenolog.Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = bytes(100_000)
+    picture = ImagePart(url=f"data:image/png;base64,{base64.b64encode(content).decode()}")
+    wrong = ImagePart(url="data:image/png;base64,???")
+    log["talk"].append(UserMessage(parts=[picture, wrong]))
+    decoded, decode = [0], base64.b64decode
+
+    def counted(written: str, *, validate: bool) -> bytes:
+        decoded[0] += len(written)
+        return decode(written, validate=validate)
+
+    monkeypatch.setattr(base64, "b64decode", counted)
+    page = web.get("/read/talk?at=2").text
+
+    assert re.findall(r"part=(\d)", page) == ["0"]
+    assert decoded[0] < 2_000
+    assert web.get("/picture/talk?at=2&part=0").content == content
