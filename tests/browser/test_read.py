@@ -110,6 +110,15 @@ def test_turns_and_errors_are_reached_by_keys_and_back_leads_back(visit: Open) -
     page.locator("mark, .item[aria-current=true]").first.wait_for()
 
 
+def test_errors_are_reached_by_keys_at_the_calls_whose_results_they_are(visit: Open) -> None:
+    page = visit("/read/long?turn=99")
+    page.locator(CURRENT.format(4 * 99 - 2)).wait_for()
+    for key, turn in (("e", 100), ("e", 200), ("e", 300), ("E", 200), ("E", 100)):
+        page.locator(f"#marks .error [data-entry='{4 * turn - 1}']").wait_for()
+        page.keyboard.press(key)
+        page.locator(CURRENT.format(4 * turn - 1)).wait_for()
+
+
 def test_selected_words_lead_to_the_entry_that_put_them_into_the_request(visit: Open) -> None:
     page = visit("/read/long?at=17")
     page.get_by_text("What coder is sent at 16").wait_for()

@@ -139,3 +139,41 @@ def test_pieces_lead_through_the_whole_conversation_both_ways(web: TestClient) -
     while found := positions(web.get(f"/piece/talk?until={until}&count=2").text):
         back, until = found + back, found[0]
     assert onward == back == whole
+
+
+def test_marks_lead_from_one_listed_entry_to_the_next_both_ways(web: TestClient, log: stenolog.Log) -> None:
+    talk = log["marks"]
+    task = AssistantMessage(agent="claude", parts=[_call("2", "Task", prompt=BRIEF)])
+    failed = partial(ToolResult, text="No.", is_error=True)
+    events: list[Event] = [
+        UserMessage("Go on.", to=["claude"]),
+        AssistantMessage(agent="claude", parts=[_call("1", "sh"), _call("5", "sh")]),
+        failed(call_id="1"),
+        failed(call_id="5"),
+        task,
+        UserMessage(BRIEF, author="claude", author_kind="agent", to=["explore"]),
+        AssistantMessage(agent="explore", parts=[_call("3", "sh")]),
+        failed(call_id="3"),
+        LlmError(agent="explore", category="timeout"),
+        ToolResult(call_id="2", text="It is over."),
+        UserMessage("Again.", to=["claude"]),
+        LlmError(agent="claude", category="timeout"),
+    ]
+    talk.extend(events, expected=0)
+
+    def led(way: str, at: int, of: str = "") -> list[int]:
+        link = re.compile(rf'<a href="(/read/[^"]*at=(\d+)[^"]*)"[^>]*aria-label="The {way}"')
+        found = []
+        while step := link.search(web.get(f"/marks/marks?at={at}&of={of}").text):
+            page = web.get(step[1].replace("&amp;", "&")).text
+            assert f'id="p{step[2]}"' in page
+            assert re.search(rf'id="p{step[2]}"[^>]* aria-current="true"', page)
+            at = int(step[2])
+            found.append(at)
+        return found
+
+    assert led("next error", 2) == [3, 6, 13]
+    assert led("error before", 13) == [6, 3]
+    assert led("next error", 7, "explore") == [8, 10]
+    assert "5 errors" in words(web.get("/marks/marks?at=1").text)
+    assert re.search(r'id="p3"[^>]* aria-current="true"', web.get("/read/marks?at=5").text)

@@ -103,3 +103,20 @@ def test_entries_that_another_thread_is_adding_are_not_read_yet() -> None:
     index.position = 3
     assert index.readable("") == [1, 2, 3]
     assert index.filtered("messages", "") == [1, 2, 3]
+
+
+def test_an_entry_that_is_not_listed_is_shown_by_the_call_that_it_came_of() -> None:
+    fails = AssistantMessage(agent="b", parts=[ToolCall(id="2", name="sh", arguments="{}")])
+    index = indexed(
+        entries(
+            UserMessage("Please plan it.", to=["a"]),
+            *_brief("a", "b", "1"),
+            fails,
+            ToolResult(call_id="2", text="No.", is_error=True),
+            ToolResult(call_id="1", text="It failed.", is_error=True),
+            AssistantMessage(agent="a", text="It failed."),
+        )
+    )
+    assert [index.shown_in(at, "") for at in range(1, 8)] == [1, 2, 2, 2, 2, 2, 7]
+    assert [index.shown_in(at, "b") for at in range(1, 8)] == [0, 0, 3, 4, 4, 0, 0]
+    assert [index.worker_at(at) for at in range(1, 8)] == ["", "", "b", "b", "b", "", ""]

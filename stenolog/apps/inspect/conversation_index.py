@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from sys import maxsize
 from typing import Any, NamedTuple
@@ -35,6 +35,8 @@ KINDS = {
 """Kinds of entries that a list can be narrowed to, each with its letters in the index."""
 READ = b"uasoedc?"
 """The letters of what is read by itself; a change of mode is, after the first message."""
+NOBODY = {"": 0}
+"""In the place of sub-agents and their calls, if an entry is part of nobody's work."""
 FIELDS = frozenset(
     "position digest agents kinds whose spans results cuts cut waiting called_at billed asked outline "  # noqa: SIM905
     "missed".split()
@@ -85,6 +87,7 @@ class ConversationIndex:
         self._names = [""]
         self._numbers = {"": 0}
         self._filtered: dict[tuple[str, str], tuple[int, list[int]]] = {}
+        self._worked: tuple[int, Mapping[int, Mapping[str, int]]] = (0, {})
 
     def take(self, entry: Entry) -> None:
         """Take the next entry in."""
@@ -186,38 +189,58 @@ class ConversationIndex:
         """
         upto, found = self._filtered.get(("readable", of), (0, []))
         if upto < (head := self.position):
-            begin, theirs = self.kinds.find(b"u") + 1, self._of_sub_agents(head)
+            begin, theirs = self.kinds.find(b"u") + 1, self._work(head)
             found = [
                 at
                 for at, kind in enumerate(self.kinds[:head], 1)
-                if (kind in READ or (kind in b"m" and at > begin > 0)) and of in theirs.get(at, ("",))
+                if (kind in READ or (kind in b"m" and at > begin > 0)) and of in theirs.get(at, NOBODY)
             ]
             self._filtered["readable", of] = head, found
         return found
 
-    def _of_sub_agents(self, head: int) -> dict[int, Sequence[str]]:
-        """Return the lanes whose work an entry is part of, by position.
+    def worker_at(self, position: int) -> str:
+        """Return the sub-agent whose work an entry is part of, a result as its call; "" if it is nobody's."""
+        pair = self.results.get(position)
+        return next(iter(self._work(self.position).get(pair.call if pair else position, NOBODY)))
+
+    def shown_in(self, position: int, of: str) -> int:
+        """Return the entry of `readable(of)` that shows an entry; 0 if none does.
+
+        A result is with its call, the work of a sub-agent with the call that started it.
+        """
+        listed, work, at = self.readable(of), self._work(self.position), position
+        while at and (not listed or listed[bisect_right(listed, at) - 1] != at):
+            at = self.results[at].call if at in self.results else next(iter(work.get(at, NOBODY).values()))
+        return at
+
+    def _work(self, head: int) -> Mapping[int, Mapping[str, int]]:
+        """Return the entries of sub-agents' work, by position: whose they are, and the call that started it.
 
         A sub-agent works from its brief until a person speaks to it. One that took part in the conversation
         before its first brief works until its call has a result.
         """
-        begun: dict[str, int] = {}
-        briefs: dict[int, dict[str, int]] = {}
+        if self._worked[0] == head:
+            return self._worked[1]
+        first: dict[str, int] = {}
+        briefs: dict[int, list[tuple[OutlineRow, int]]] = {}
         for row in self.outline.rows:
             if row.lane and row.position <= head:
-                took_part = self.spans[row.lane][0] < begun.setdefault(row.lane, row.position)
+                took_part = self.spans[row.lane][0] < first.setdefault(row.lane, row.position)
                 end = self.calls.get(row.call, maxsize) if took_part else maxsize
-                briefs.setdefault(row.position, {})[row.lane] = end
-        found: dict[int, Sequence[str]] = {}
+                briefs.setdefault(row.position, []).append((row, end))
+        found: dict[int, Mapping[str, int]] = {}
         until: dict[str, int] = {}
+        begun: dict[str, int] = {}
         for at, whose in enumerate(self.whose[:head] if briefs else (), 1):
             if at in self.asked:
                 until |= dict.fromkeys(self.asked[at], at)
             if at in briefs:
-                until |= {lane: max(end, until.get(lane, 0)) for lane, end in briefs[at].items()}
-                found[at] = [*briefs[at]]
-            elif at < until.get(self._names[whose], 0):
-                found[at] = (self._names[whose],)
+                found[at] = {row.lane: row.call.position for row, _ in briefs[at]}
+                until |= {row.lane: max(end, until.get(row.lane, 0)) for row, end in briefs[at]}
+                begun |= found[at]
+            elif at < until.get(lane := self._names[whose], 0):
+                found[at] = {lane: begun[lane]}
+        self._worked = head, found
         return found
 
     def _paired(self, entry: Entry, pair: Pair | None) -> PairedResult | None:

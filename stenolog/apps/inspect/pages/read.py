@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -51,7 +51,7 @@ class TurnRow(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """Marks of one kind: their number, and the nearest before and after a position."""
+    """Marks of one kind: their number, and the entries with the nearest ones before and after a position."""
 
     kind: str
     number: int
@@ -174,31 +174,12 @@ def outline(query: Query) -> dict[str, Any]:
 
 
 def _marks(query: Query, at: int) -> dict[str, Any]:
-    find, marks = _item_finder(query), list[Marks]()
+    marks, of = [], query.word("of")
     for kind, found in _kinds(query).items():
-        if items := [item for item in map(find, found) if item]:
-            marks.append(Marks(kind, len(items), *nearest(sorted({*items}), at)))
-    return {"marks": marks, "at": at, "name": query.conversation.name, "of": query.word("of")}
-
-
-def _item_finder(query: Query) -> Callable[[int], int]:
-    """Return a function from an entry to the item that shows it, or whose call started its agent; 0: none."""
-    index, listed = query.index, query.index.readable(query.word("of"))
-    briefs: dict[str, list[OutlineRow]] = {}
-    for row in index.outline.rows:
-        briefs.setdefault(row.lane, []).append(row)
-
-    def find(at: int) -> int:
-        while at and listed and listed[place_of(listed, at)] != at:
-            if at in index.results:
-                at = index.results[at].call
-            else:
-                rows = briefs.get(index.lane_at(at), []) if index.lane_at(at) else []
-                place = bisect_right(rows, at, key=lambda row: row.position)
-                at = rows[place - 1].call.position if place else 0
-        return at if listed else 0
-
-    return find
+        shown = [place for each in found if (place := query.index.shown_in(each, of))]
+        if shown:
+            marks.append(Marks(kind, len(shown), *nearest(sorted({*shown}), at)))
+    return {"marks": marks, "at": at, "of": of, "name": query.conversation.name}
 
 
 def marks(query: Query) -> dict[str, Any]:
