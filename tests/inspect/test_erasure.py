@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 from collections.abc import Iterator
@@ -17,11 +18,13 @@ from stenolog import AssistantMessage, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.conversation.queries import folds
 from stenolog.apps.inspect import index_cache
 from stenolog.apps.inspect.index_cache import STORED, IndexCache
+from stenolog.apps.inspect.reading import markup
 
 from .hostile import addresses
 
 WORDS = ("quince", "medlar", "damson", "bullace")
 """The words that are erased: a message's, an argument's, a result's, a brief's."""
+CACHES = [cached for cached in vars(markup).values() if hasattr(cached, "cache_info")]
 ERASED = (2, 3, 4, 5, 6)
 
 
@@ -75,8 +78,10 @@ def test_no_page_has_a_word_that_was_erased(
 ) -> None:
     before = _seen(web)
     assert set().union(*before.values()) == set(WORDS)
+    assert "quince" in str(gc.get_referents(*CACHES))
     _erase(log, db, elsewhere=elsewhere)
     assert {address: words for address, words in _seen(web).items() if words} == {}
+    assert not [word for word in WORDS if word in str(gc.get_referents(*CACHES))]
     assert {urlsplit(address).path for address in before if web.get(address).status_code == 200} >= {
         "/read/demo",
         "/piece/demo",

@@ -50,6 +50,7 @@ from .guard import Forks, Guard
 from .index_cache import IndexCache
 from .page import Page, TextPage
 from .query import Query
+from .reading import markup
 
 WAIT = 15.0
 """The seconds after which a quiet stream of a conversation's end sends a comment."""
@@ -88,7 +89,7 @@ class Inspector:
 
     def __init__(self, log: Log, forks: Forks) -> None:
         self._log = log
-        self._indexes = IndexCache()
+        self._indexes = IndexCache(markup.forget)
         self._locks = KeyedLocks()
         self._templates = Environment(
             loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined, trim_blocks=True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from threading import Lock
 
 from stenolog.adapters.conversation.log import Conversation
@@ -28,9 +29,13 @@ STORED: PersistentFold[ConversationIndex] = PersistentFold(
 
 
 class IndexCache:
-    """Indexes of the conversations last shown; each reads only what is new."""
+    """Indexes of the conversations last shown; each reads only what is new.
 
-    def __init__(self) -> None:
+    It calls `forget` after an erasure, so that other caches lose the erased words too.
+    """
+
+    def __init__(self, forget: Callable[[], None] = lambda: None) -> None:
+        self._forget = forget
         self.warmer = Warmer()
         self._kept: OrderedDict[int, ConversationIndex] = OrderedDict()
         self._lock = Lock()
@@ -42,7 +47,12 @@ class IndexCache:
             index = self._kept.pop(key, None)
             if index is None or not _goes_on(conversation, index):
                 index = _stored(conversation)
-            self._kept[key] = index = _extended(conversation, index)
+            before, index = index, _extended(conversation, index)
+            if index is not before:
+                self._forget()
+                if conversation.log.windows is not None:
+                    conversation.log.windows.drop(key)
+            self._kept[key] = index
             if len(self._kept) > MOST:
                 self._kept.popitem(last=False)
             return index
@@ -60,8 +70,6 @@ def _extended(conversation: Conversation, index: ConversationIndex) -> Conversat
     for entry in conversation.entries(after=before):
         # An erasure changes no digest: only its record shows that the index may have erased words.
         if entry.position > known and erasure_of(entry.event):
-            if conversation.log.windows is not None:
-                conversation.log.windows.drop(conversation.key or 0)
             return _extended(conversation, ConversationIndex())
         index.take(entry)
     if entry is not None and index.position - before >= WORTH_KEEPING:

@@ -144,3 +144,9 @@ def _lexer(name: str, language: str) -> Lexer | None:
     except (ClassNotFound, ValueError):
         return None
     return found(stripnl=False, ensurenl=False) if found else None
+
+
+def forget() -> None:
+    """Empty the caches, which may have words that were erased."""
+    for cached in (_kept_markdown, _kept_code, _lexer):
+        cached.cache_clear()
