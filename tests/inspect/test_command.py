@@ -74,8 +74,9 @@ TABLE = HOW_TO.partition("## Addresses")[2]
 PATHS = sorted({*(page.path for page in PAGES), *(page.twin_path for page in PAGES if page.twin)})
 PATHS += [text.path for text in TEXTS]
 TAKEN = [
-    *("after", "agent", "api", "at", "before", "budget", "edit", "first", "from"),
-    *("mode", "open", "part", "policy", "q", "since", "upto", "with", "without"),
+    *("after", "agent", "api", "around", "at", "before", "budget", "count", "edit", "first", "from", "index"),
+    *("mode", "of", "open", "part", "policy", "q", "since", "turn", "until", "upto", "view", "with"),
+    *("without", "words"),
 ]
 WRONG = ("9" * 5_000, "-1", "9-3", "99:x", "\x00", '{"x":' * 5_000, "0001-01-01T00:00:00+14:00")
 
