@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -17,6 +18,17 @@ SOURCE = PROJECT["project"]["urls"]["Source"]
 IN_THE_REPOSITORY = re.compile(rf"{re.escape(SOURCE)}/(?:blob|raw)/main/([^#]+)")
 SAMPLES = "docs/examples"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+COMPANIONS = {
+    "pydantic_core": "pydantic",
+    "markupsafe": "jinja2",
+    "httpx": "python-telegram-bot",
+    "langchain_core": "langgraph",
+    "ormsgpack": "langgraph-checkpoint",
+    "mcp_types": "mcp",
+    "anyio": "mcp",
+    "pydantic_graph": "pydantic-ai-slim",
+}
+"""Packages that are imported only together with one that is declared, which needs them, by their modules."""
 
 
 def links(text: str) -> list[str]:
@@ -65,6 +77,27 @@ def test_each_sample_file_that_readme_and_docs_name_is_one_that_the_package_brin
     assert packaged == {SAMPLES: "stenolog/examples"}
     assert len(named) > 4
     assert sorted(name for name in named if not (ROOT / name).exists()) == []
+
+
+def test_each_package_that_is_imported_is_declared_or_comes_with_one_that_is() -> None:
+    def plain(name: str) -> str:
+        return re.sub(r"[-_.]+", "-", name).lower()
+
+    project, installed = PROJECT["project"], packages_distributions()
+    groups = (project["dependencies"], *project["optional-dependencies"].values())
+    declared = {plain(re.split(r"[^\w.-]", each)[0]) for group in groups for each in group}
+    sources = [path.read_text("utf-8") for path in (ROOT / "stenolog").rglob("*.py")]
+    imports = re.compile(
+        r"^ *(?:import|from) ([a-z_]\w*)[\w.]*(?: import| as|$)", re.MULTILINE | re.IGNORECASE
+    )
+    named = {name for source in sources for name in imports.findall(source) if name in installed} - {
+        "stenolog",
+        "certifi",
+    }  # certifi: used if it is there
+    missing = {name for name in named if not declared & {plain(each) for each in installed[name]}}
+
+    assert missing == COMPANIONS.keys()
+    assert set(COMPANIONS.values()) <= declared
 
 
 def test_what_needs_a_checkout_says_so_on_its_page() -> None:
