@@ -216,7 +216,7 @@ box.addEventListener("toggle", async (event) => {
   const { of: lane, first } = event.target.dataset;
   if (!lane || !event.target.open || event.target.querySelector(".piece")) return;
   const text = await asked("piece", { of: decodeURIComponent(lane), first, count: 60 });
-  if (text !== null) event.target.append(made(text).querySelector(".piece"));
+  if (text !== null) event.target.append(made(text).querySelector(".piece, .error"));
 }, true);
 
 let waiting;
