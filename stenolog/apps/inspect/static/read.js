@@ -263,9 +263,14 @@ tail.addEventListener("head", async (event) => {
   const isAtEnd = !+pieces().at(-1)?.dataset.later && box.scrollHeight - box.scrollTop - box.clientHeight < 100;
   state.head = +event.data;
   turns.fill({ again: true });
-  if (isAtEnd && items().length) {
-    const last = pieces().at(-1), next = await piece({ first: last.querySelector(".item").dataset.position, count: 60 });
+  if (isAtEnd) {
+    const isFirst = !items().length, last = pieces().at(-1);
+    const next = await piece({ first: last.querySelector(".item")?.dataset.position ?? 1, count: 60 });
     if (next) { last.replaceWith(next); box.scrollTop = box.scrollHeight; }
+    if (isFirst && items().length) {
+      box.querySelector(":scope > .more")?.remove();
+      go(+items().at(-1).dataset.position);
+    }
   }
   fresh.hidden = isAtEnd;
   fresh.textContent = `new: up to ${state.head}`;
