@@ -75,7 +75,7 @@ function note(isJump) {
 }
 
 // Choose an entry, fetch it where it is not in the page, and show the request that it answers.
-export async function go(position, { isJump = false, isBack = false, stays = false } = {}) {
+export async function go(position, { isJump = false, isBack = false, stays = false, focuses = false } = {}) {
   state.at = position;
   asking?.abort();
   const { signal } = asking = new AbortController();
@@ -93,6 +93,7 @@ export async function go(position, { isJump = false, isBack = false, stays = fal
   for (const each of box.querySelectorAll(".item[aria-current]")) each.removeAttribute("aria-current");
   wanted.setAttribute("aria-current", "true");
   if (!stays) reveal(wanted);
+  if (focuses) wanted.focus({ preventScroll: true });
   if (!isBack) note(isJump);
   // What is beside it waits until one rests: it costs the server more than the words.
   clearTimeout(beside);
@@ -119,7 +120,10 @@ async function request(chosenItem, signal) {
 
 async function marks(signal) {
   const text = await asked("marks", { at: state.at, ...(of && { of }) }, signal);
-  if (text !== null && !signal.aborted) document.getElementById("marks").innerHTML = text;
+  if (text === null || signal.aborted) return;
+  const focused = document.activeElement?.dataset.mark;
+  document.getElementById("marks").innerHTML = text;
+  if (focused) document.querySelector(`[data-mark="${focused}"]`)?.focus();
 }
 
 // The turns: a list of which only what is in sight is in the page.
@@ -226,26 +230,26 @@ for (const more of box.querySelectorAll(":scope > .more")) if (more.querySelecto
 function step(steps) {
   const all = items(), at = all.findIndex((each) => +each.dataset.position === state.at);
   const next = all[Math.max(0, at + steps)];
-  if (next) go(+next.dataset.position);
+  if (next) go(+next.dataset.position, { focuses: true });
 }
 
 async function turnBeside(steps) {
   await turns.show(state.at);
   const now = turns.byPosition.get(rowOf()), beyond = now && +now.dataset.position < state.at && steps < 0;
   const position = beyond ? rowOf() : turns.beside(rowOf(), steps);
-  if (position) go(position, { isJump: true });
+  if (position) go(position, { isJump: true, focuses: true });
 }
 
 async function mark(kind, sign) {
   const to = document.querySelector(`[data-mark="${kind} ${sign}"][data-entry]`);
-  if (to) go(+to.dataset.entry, { isJump: true });
+  if (to) go(+to.dataset.entry, { isJump: true, focuses: true });
 }
 
 const dialog = document.getElementById("keys");
 const keys = {
   j: () => step(1), k: () => step(-1), "]": () => turnBeside(1), "[": () => turnBeside(-1),
-  g: () => go(1, { isJump: true }), G: () => go(state.head, { isJump: true }),
-  e: () => mark("error", "›"), E: () => mark("error", "‹"), w: () => origins(ask.elements.words.value || chosen),
+  g: () => go(1, { isJump: true, focuses: true }), G: () => go(state.head, { isJump: true, focuses: true }),
+  e: () => mark("error", "›"), E: () => mark("error", "‹"), w: () => { choose(); origins(); },
   o: () => { const all = [...(item(state.at)?.querySelectorAll("details") ?? [])], opens = all.some((each) => !each.open); for (const each of all) each.open = opens; },
   "?": () => dialog.showModal(),
 };
