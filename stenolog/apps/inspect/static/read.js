@@ -189,19 +189,20 @@ document.addEventListener("click", async (event) => {
   event.preventDefault();
   if (!side.contains(entry)) return go(to, { isJump: true });
   await point(to);
-  if (entry.dataset.words) highlight(item(state.shown) ?? box, entry.dataset.words);
+  if (entry.dataset.words) highlight(box.querySelector(".item.shown") ?? box, entry.dataset.words);
 });
 
 // Show an entry that a request is made of, and keep the request.
 async function point(position) {
   for (const each of box.querySelectorAll(".shown")) each.classList.remove("shown");
-  if (!item(position)) {
+  const there = () => item(position) ?? box.querySelector(`details[open] .item[data-position="${position}"]`);
+  if (!there()) {
     const next = await piece({ first: position, count: 8 });
     if (!next) return;
     for (const each of pieces()) each.remove();
     fresh.before(next);
   }
-  const shown = item(position) ?? items()[0];
+  const shown = there() ?? items()[0];
   state.shown = +shown.dataset.position;
   shown.classList.add("shown");
   reveal(shown);
@@ -212,7 +213,9 @@ box.addEventListener("click", (event) => {
   const own = event.target.closest(".item");
   if (!own || !isPlain(event) || event.target.closest("summary, a:not(.where), button") || selected()) return;
   event.preventDefault();
-  go(+own.dataset.position, { stays: true });
+  if (own === item(own.dataset.position)) return go(+own.dataset.position, { stays: true });
+  asking?.abort();  // an entry of a sub-agent that is opened here: only its request is shown
+  request(own, (asking = new AbortController()).signal);
 });
 
 // What a sub-agent did comes when it is opened.
