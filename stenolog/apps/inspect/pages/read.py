@@ -61,22 +61,25 @@ class Marks(NamedTuple):
 
 def view(query: Query) -> dict[str, Any]:
     """Return the conversation around a position: the outline, some items, and the marks."""
-    talk, listed = query.conversation, query.index.readable(query.word("of"))
-    at = _start_of(query)
+    talk, index, at = query.conversation, query.index, _start_of(query)
+    of = query.word("of") or (index.worker_at(at) if query.word("at") else "")
+    listed = index.readable(of)
     at = listed[place_of(listed, at)] if listed else at
     words = query.word("q").strip()
-    rows = query.index.outline.rows
+    rows = index.outline.rows
     row = max(0, bisect_right(rows, at, key=lambda each: each.position) - 1)
     hits = talk.search(words, limit=HITS) if words else []
     return {
         "title": title_of(talk),
         "head": query.head,
-        **_items(query, at, at),
+        **_items(query, of, at, at),
+        "called_at": index.shown_in(at, "") or at,
+        "worker_at": index.worker_at,
         "row": rows[row].position if rows else 0,
         "hits": hits,
         "words": words,
         **_outline(query, max(0, row - ROWS // 2), ROWS),
-        **_marks(query, at),
+        **_marks(query, of, at),
         **_origins(query, at),
     }
 
@@ -99,9 +102,9 @@ def _start_of(query: Query) -> int:
     return listed[-1] if abs(datetime.now(UTC) - last) < LIVE else first
 
 
-def _items(query: Query, at: int, first: int, count: int = PIECE) -> dict[str, Any]:
+def _items(query: Query, of: str, at: int, first: int, count: int = PIECE) -> dict[str, Any]:
     """Return so many items from the one at a position on, or from the one before it."""
-    listed = query.index.readable(query.word("of"))
+    listed = query.index.readable(of)
     place = place_of(listed, first) if listed else 0
     end = min(len(listed), place + count)
     items = [*Reader(query).items(listed[place:end])]
@@ -109,7 +112,7 @@ def _items(query: Query, at: int, first: int, count: int = PIECE) -> dict[str, A
         "name": query.conversation.name,
         "agent": next((item.lane for item in items if item.position == at), query.word("agent")),
         "at": at,
-        "of": query.word("of"),
+        "of": of,
         "items": items,
         "earlier": listed[max(0, place - count)] if place else 0,
         "later": listed[end] if end < len(listed) else 0,
@@ -129,7 +132,7 @@ def items_from(query: Query) -> dict[str, Any]:
         place = bisect_left(listed, query.number("until", 1))
         count = min(count, place)
         first = listed[place - count] if count else 1
-    return _items(query, query.number("at", 1), first, count)
+    return _items(query, query.word("of"), query.number("at", 1), first, count)
 
 
 def _outline(query: Query, first: int, count: int) -> dict[str, Any]:
@@ -173,8 +176,8 @@ def outline(query: Query) -> dict[str, Any]:
     return {**_outline(query, first, count), "row": 0}
 
 
-def _marks(query: Query, at: int) -> dict[str, Any]:
-    marks, of = [], query.word("of")
+def _marks(query: Query, of: str, at: int) -> dict[str, Any]:
+    marks = list[Marks]()
     for kind, found in _kinds(query).items():
         shown = [place for each in found if (place := query.index.shown_in(each, of))]
         if shown:
@@ -184,7 +187,7 @@ def _marks(query: Query, at: int) -> dict[str, Any]:
 
 def marks(query: Query) -> dict[str, Any]:
     """Return the marks, with those nearest to a position."""
-    return _marks(query, query.at)
+    return _marks(query, query.word("of"), query.at)
 
 
 def _origins(query: Query, at: int) -> dict[str, Any]:

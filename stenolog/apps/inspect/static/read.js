@@ -183,7 +183,7 @@ function highlight(element, words) {
 }
 
 document.addEventListener("click", async (event) => {
-  const entry = event.target.closest("[data-entry]"), row = event.target.closest("#outline .row:not(.agent)");
+  const entry = event.target.closest("[data-entry]"), row = of ? null : event.target.closest("#outline .row:not(.agent)");
   const to = entry ? +entry.dataset.entry : row ? +row.dataset.position : 0;
   if (!to || !isPlain(event)) return;
   event.preventDefault();
