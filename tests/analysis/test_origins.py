@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +27,19 @@ def test_words_that_stood_nowhere_have_no_origin_and_one_word_is_found_if_no_mor
     assert origins("", TEXTS) == []
 
 
+@pytest.mark.parametrize(
+    ("wanted", "text"), [("北京", "我住在北京市"), ("=>", "a => b"), ("pars", "the parser"), ("·", "1 · 2")]
+)
+def test_signs_parts_of_words_and_words_without_blanks_are_found_as_they_are(wanted: str, text: str) -> None:
+    (one,) = origins(wanted, ["other", text])
+
+    assert (one.text, one.found, one.before + one.found + one.after) == (1, wanted, text)
+
+
+def test_a_part_of_a_word_is_looked_for_only_if_no_whole_word_is_found() -> None:
+    assert [one.text for one in origins("test", ["testing", "a test"])] == [1]
+
+
 @given(st.lists(st.text("ab .", max_size=30), max_size=5), st.text("ab .", max_size=30))
 def test_what_is_found_stands_in_its_text_and_is_a_run_of_the_words(texts: list[str], wanted: str) -> None:
     def words(text: str) -> list[str]:
@@ -36,4 +50,4 @@ def test_what_is_found_stands_in_its_text_and_is_a_run_of_the_words(texts: list[
         assert one.before + one.found + one.after in texts[one.text]
         run = words(one.found)
         assert len(run) == one.words
-        assert any(asked[at : at + len(run)] == run for at in range(len(asked)))
+        assert any(asked[at : at + len(run)] == run for at in range(len(asked) + 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +16,9 @@ from tests.inspect.hostile import TEXTS
 from . import browsing
 from .conftest import Open
 from .test_hostile import CODE
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 TURNS = 500
 CURRENT = ".item[aria-current=true][data-position='{}']"
@@ -54,6 +58,8 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ],
             expected=0,
         )
+        log["settings"].join("coder", persona="You mend what is broken.")
+        log["nobody"].append(UserMessage("Is anybody there?"))
         evil = log["evil"]
         evil.join("coder", persona="p")
         for text in TEXTS:
@@ -106,8 +112,10 @@ def test_turns_and_errors_are_reached_by_keys_and_back_leads_back(visit: Open) -
     page.keyboard.type("number 321")
     page.keyboard.press("Enter")
     page.get_by_text("found").first.wait_for()
-    page.locator(".hits a").first.click()
-    page.locator("mark, .item[aria-current=true]").first.wait_for()
+    hit = page.locator(".hits a").last
+    found = hit.get_attribute("data-entry")
+    hit.click()
+    page.locator(CURRENT.format(found)).get_by_text("the number 321").wait_for()
 
 
 def test_errors_are_reached_by_keys_at_the_calls_whose_results_they_are(visit: Open) -> None:
@@ -130,6 +138,30 @@ def test_selected_words_lead_to_the_entry_that_put_them_into_the_request(visit: 
     page.get_by_text("What coder is sent at 16").wait_for()
 
 
+def test_words_of_a_result_a_person_and_a_model_are_told_apart(visit: Open) -> None:
+    for path, words, found in (
+        ("/read/parent?at=3", "Only cron does.", "was in entry 6"),
+        ("/read/parent?of=scout&at=4", "Only cron does.", "not in this request: the model's own words"),
+        ("/read/long?at=10", "number 4 of", "was in entry 14"),
+    ):
+        page = visit(path)
+        page.locator("#text").get_by_text(words).first.wait_for()
+        page.evaluate(SELECT, words)
+        page.keyboard.press("w")
+        page.locator("#origins").get_by_text(found).wait_for()
+
+
+def test_an_error_of_the_server_is_shown_as_its_words(browser: Browser, url: str) -> None:
+    with browsing.opened(browser, url) as (page, watch):
+        page.goto(browsing.site(page.url) + "/read/nobody")
+        page.locator("#ask input[type=text]").fill("zebra")
+        page.keyboard.press("Enter")
+        page.locator("#origins").get_by_text("no agent has a request here").wait_for()
+        assert page.locator("#origins *").count() == 1
+        assert ["status of 400" in problem for problem in watch.problems] == [True]
+        watch.problems.clear()
+
+
 def test_a_turn_is_chosen_by_a_click_and_the_list_follows(visit: Open) -> None:
     page = visit("/read/long?turn=250")
     page.locator("#outline").get_by_text("250 Please mend").wait_for()
@@ -144,6 +176,40 @@ def test_the_work_of_a_sub_agent_is_opened_by_a_key_where_it_was_called(visit: O
     assert page.get_by_text("Only cron does.").count() == 1
     page.keyboard.press("o")
     page.locator("details.agent .item").get_by_text("Only cron does.").wait_for()
+
+
+def test_a_click_in_the_work_of_a_sub_agent_shows_its_request_and_keeps_the_page(visit: Open) -> None:
+    page = visit("/read/parent?at=3")
+    page.locator("#text > .piece > .item").nth(1).wait_for()
+    page.keyboard.press("o")
+    page.locator("details.agent .item .prose").get_by_text("Only cron does.").click()
+    page.get_by_text("What scout is sent at 4").wait_for()
+    assert page.locator("#text > .piece > .item").count() == 2
+    page.locator(CURRENT.format(3)).wait_for()
+
+
+def test_the_keyboard_stays_at_a_mark_and_goes_with_the_chosen_entry(visit: Open) -> None:
+    page = visit("/read/long?turn=1")
+    page.locator(CURRENT.format(2)).wait_for()
+    page.keyboard.press("j")
+    page.locator(CURRENT.format(3)).wait_for()
+    assert page.evaluate("document.activeElement.dataset.position") == "3"
+    with page.expect_response(lambda answer: "/marks/" in answer.url) as answer:
+        page.get_by_label("The next error").press("Enter")
+    answer.value.finished()
+    page.wait_for_timeout(100)
+    assert page.evaluate("document.activeElement.ariaLabel") == "The next error"
+
+
+def test_the_first_words_of_a_conversation_come_by_themselves(visit: Open, db: Path) -> None:
+    page = visit("/read/settings")
+    page.get_by_text("Nothing was said here yet.").wait_for()
+    with stenolog.open(db) as log:
+        log["settings"].join("reviewer", persona="You review.")
+        log["settings"].append(UserMessage("Are you there?", to=["coder"]))
+    page.locator(".item").get_by_text("Are you there?").wait_for()
+    page.get_by_text("What coder is sent").wait_for()
+    assert page.get_by_text("Nothing was said here yet.").count() == 0
 
 
 def test_who_reads_the_end_sees_what_comes_and_others_a_button_that_leads_there(

@@ -120,7 +120,37 @@ def test_words_of_an_answer_lead_to_the_entry_that_put_them_into_its_request(web
     found = web.get("/origins/talk?agent=claude&at=8&view=8&words=called+by+CRON.py").text
     assert 'data-entry="8"' in found
     assert "<mark>cron.py</mark>" in found
-    assert "own words" in words(web.get("/origins/talk?agent=claude&at=8&view=8&words=zebra").text)
+    own = web.get("/origins/talk?agent=claude&at=9&view=8&words=zebra").text
+    assert "not in this request: the model's own words" in words(own)
+
+
+def test_words_that_no_model_wrote_are_not_called_its_own(web: TestClient) -> None:
+    for asked in ("at=8&view=8", "at=2&view=2", "at=8", "at=10&view=9"):
+        found = words(web.get(f"/origins/talk?agent=claude&{asked}&words=zebra").text)
+        assert "not in this request" in found, asked
+        assert "own words" not in found, asked
+
+
+def test_a_result_and_its_call_name_the_position_of_the_result_for_selected_words(web: TestClient) -> None:
+    piece = web.get("/piece/talk?first=3&count=1").text
+    assert re.search(r'class="output" data-result="4">.*Done\.', piece, re.DOTALL)
+    assert 'data-entry="4"' in web.get("/origins/talk?agent=claude&at=4&view=4&words=Done").text
+
+
+def test_a_link_or_a_hit_in_a_sub_agent_leads_to_its_entries(web: TestClient) -> None:
+    current = re.compile(r'id="p(\d+)"[^>]* aria-current="true"')
+    for at, lane in ((6, "explore"), (7, "explore"), (5, ""), (8, ""), (9, "")):
+        page = web.get(f"/read/talk?at={at}").text
+        assert f'data-of="{lane}" data-total' in page
+        assert current.findall(page) == ["5" if at == 8 else str(at)]  # a result is with its call
+    assert 'href="/read/talk?at=5">Back to the whole conversation' in web.get("/read/talk?at=7").text
+    found = web.get("/read/talk?at=2&q=cron").text.partition('class="hits"')[2].partition("</ol>")[0]
+    hits = re.findall(r'<a( data-entry="\d+")? href="[^"]*at=(\d+)', found)
+    assert sorted(hits, key=lambda hit: int(hit[1])) == [
+        ("", "7"),
+        (' data-entry="8"', "8"),
+        (' data-entry="9"', "9"),
+    ]
 
 
 def test_pieces_lead_through_the_whole_conversation_both_ways(web: TestClient) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 WORD = re.compile(r"\w+")
@@ -28,16 +28,27 @@ class Origin(NamedTuple):
 def origins(wanted: str, texts: Sequence[str], most: int = 5) -> list[Origin]:
     """Return where most of the wanted words stand in a row, the longest first, then the earliest.
 
-    Case, punctuation and blanks do not count. Each text is named once, with its longest run.
+    Case, punctuation and blanks do not count. Each text is named once, with its longest run. If no text has
+    one of the words, the wanted text itself is looked for: a part of a word, signs, or words without blanks
+    between them, as in Chinese.
     """
     asked = [word.lower() for word in WORD.findall(wanted)[:MOST_WORDS]]
     found = [one for at, text in enumerate(texts) if (one := _longest(asked, text, at)) is not None]
     if not found:
-        return []
+        return list(_literal(wanted.strip(), texts))[:most]
     longest = max(one.words for one in found)
     least = max(min(FEWEST, len(asked)), (longest + 1) // 2)
     good = [one for one in found if one.words >= least]
     return sorted(good, key=lambda one: (-one.words, one.text))[:most]
+
+
+def _literal(wanted: str, texts: Sequence[str]) -> Iterator[Origin]:
+    words = len(WORD.findall(wanted))
+    for at, text in enumerate(texts):
+        first = text.find(wanted) if wanted else -1
+        if first >= 0:
+            last = first + len(wanted)
+            yield Origin(at, words, text[max(0, first - AROUND) : first], wanted, text[last : last + AROUND])
 
 
 def _longest(asked: Sequence[str], text: str, at: int) -> Origin | None:

@@ -17,6 +17,7 @@ from stenolog.apps.inspect.reading.items import LONGEST, LONGEST_OUTPUT, Reader,
 from stenolog.apps.inspect.request_view.lines import read
 from stenolog.apps.views.envelope import Answer
 from stenolog.domain.errors import PositionNotFoundError
+from stenolog.domain.events import AssistantMessage
 from stenolog.domain.parts import ImagePart
 from stenolog.projections.analysis.explain import described, why
 from stenolog.projections.analysis.origins import Origin, origins
@@ -192,11 +193,15 @@ def marks(query: Query) -> dict[str, Any]:
 
 def _origins(query: Query, at: int) -> dict[str, Any]:
     wanted = query.word("words").strip()
-    return {"wanted": wanted, "origins": _found(query, wanted) if wanted else [], "at": at}
+    # They are the model's if they were written after the request.
+    is_after = query.at > query.number("view", query.at)
+    is_own = is_after and isinstance(query.conversation.entry(query.at).event, AssistantMessage)
+    found = _found(query, wanted) if wanted else []
+    return {"wanted": wanted, "origins": found, "is_own": is_own, "at": at}
 
 
 def _found(query: Query, wanted: str) -> list[tuple[Origin, Any]]:
-    """Return where words stood in the request at `view`, each with the reason for its part."""
+    """Return where words are in the request at `view`, each with the reason for its part."""
     asked = query.asked_request._replace(at=query.number("view", query.at))
     request = asked.request()
     reasons = why(request, read(query.conversation, described(request.parts, ())))
@@ -204,7 +209,7 @@ def _found(query: Query, wanted: str) -> list[tuple[Origin, Any]]:
 
 
 def where_from(query: Query) -> dict[str, Any]:
-    """Return where some words stood before: the parts of a request, with their entries."""
+    """Return the parts of a request that have some words, with their entries."""
     return {**_origins(query, query.at), "name": query.conversation.name}
 
 

@@ -11,7 +11,7 @@ const { root, name } = main.dataset, of = decodeURIComponent(main.dataset.of);
 const state = { at: +main.dataset.at, head: +main.dataset.head };
 const box = document.getElementById("text"), side = document.getElementById("side"), panel = document.getElementById("panel");
 const ask = document.getElementById("ask"), found = document.getElementById("origins"), fresh = document.getElementById("new");
-let asking = null, filling = false, noting = 0, resting = null, beside = 0, place = null, chosen = "";
+let asking = null, filling = false, noting = 0, resting = null, beside = 0, place = null, chosen = null;
 
 const asked = (page, parameters, signal) => fetched(`${root}/${page}/${name}`, parameters, signal);
 
@@ -145,27 +145,44 @@ async function turn() {
   turns.redecorate();
 }
 
-// Words: where those that are selected, in an answer or its request, had stood before.
+// Words: the entries that put those that are selected, in an entry or its request, into that request.
+const NOT_SAID = ".output, .ends, .miss, p.words";  // what an answer's entry shows beside what the model wrote
+
 function selected() {
   const words = getSelection().toString().trim();
   return words.length < 2 || !(box.contains(getSelection().anchorNode) || panel.contains(getSelection().anchorNode)) ? "" : words;
 }
 
-async function origins(words) {
-  if (!words) return;
-  const own = getSelection().anchorNode?.parentElement?.closest?.(".item");
-  const where = own && own.dataset.lane ? { at: own.dataset.view, view: own.dataset.view, agent: decodeURIComponent(own.dataset.lane) } : place;
+// The request in which selected words are looked for. `at` is after `view` only for what a model wrote.
+function placeOf(range) {
+  const common = range.commonAncestorContainer, element = common.closest ? common : common.parentElement;
+  const own = element.closest(".item");
+  if (!own) return place;
+  const lane = decodeURIComponent(own.dataset.lane), { position, view } = own.dataset;
+  const result = element.closest(".output")?.dataset.result ?? view;
+  const isSaid = element.closest(".said") && !element.closest(NOT_SAID) && !range.cloneContents().querySelector(`${NOT_SAID}, .agent`);
+  return { at: isSaid ? position : result, view: result, ...(lane && { agent: lane }) };
+}
+
+async function origins() {
+  const written = ask.elements.words.value.trim();
+  if (!written) return;
+  const { words, where } = chosen?.written === written ? chosen : { words: written, where: place };
   found.textContent = "Looking…";
-  const text = await asked("origins", { ...where, words: words.slice(0, 2000) });
+  const text = await asked("origins", { ...where, words });
   if (text !== null) found.innerHTML = text;  // the server escapes every text
 }
 
-document.addEventListener("selectionchange", () => {
-  const words = selected();
-  if (words) ask.elements.words.value = chosen = words.slice(0, 2000);
-});
-for (const each of [box, panel]) each.addEventListener("mouseup", () => setTimeout(() => origins(selected()), 0));
-ask.addEventListener("submit", (event) => { event.preventDefault(); origins(ask.elements.words.value || chosen); });
+function choose() {
+  const words = selected().slice(0, 2000).trim();
+  if (!words) return;
+  const written = ask.elements.words.value = words.replace(/\s+/g, " ");  // a field would join two lines to one word
+  chosen = { words, written, where: placeOf(getSelection().getRangeAt(0)) };
+}
+
+document.addEventListener("selectionchange", choose);
+for (const each of [box, panel]) each.addEventListener("mouseup", () => setTimeout(() => { if (selected()) origins(); }, 0));
+ask.addEventListener("submit", (event) => { event.preventDefault(); origins(); });
 
 // Mark the words in an entry that is shown.
 function highlight(element, words) {
