@@ -11,7 +11,7 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, LlmError, ToolCall, ToolResult, UserMessage
-from tests.inspect.hostile import TEXTS
+from tests.inspect.hostile import LONG_LINE, TEXTS
 
 from . import browsing
 from .conftest import Open
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 TURNS = 500
+EVIL = (*TEXTS, LONG_LINE[:1_000_000])
 CURRENT = ".item[aria-current=true][data-position='{}']"
 SELECT = """words => {
     const walker = document.createTreeWalker(document.getElementById("text"), NodeFilter.SHOW_TEXT);
@@ -62,7 +63,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
         log["nobody"].append(UserMessage("Is anybody there?"))
         evil = log["evil"]
         evil.join("coder", persona="p")
-        for text in TEXTS:
+        for text in EVIL:
             given = json.dumps({"file_path": text, "old_string": text, "new_string": f"```{text}\n{text}"})
             evil.append(
                 UserMessage(
@@ -230,7 +231,7 @@ def test_who_reads_the_end_sees_what_comes_and_others_a_button_that_leads_there(
 def test_hostile_markdown_code_and_differences_are_text(visit: Open, width: int) -> None:
     page = visit("/read/evil?at=2", width=width)
     page.locator(".item").first.wait_for()
-    for at in range(2, 3 * len(TEXTS), 9):
+    for at in range(2, 3 * len(EVIL) + 2, 7):
         page.goto(page.url.partition("?")[0] + f"?at={at}")
         page.locator(f".item[data-position='{at}'], .item").first.wait_for()
         assert page.evaluate(CODE) == []
