@@ -115,6 +115,16 @@ def test_the_parts_of_a_long_result_are_shown_up_to_a_limit(web: TestClient, log
     assert re.search(r'<a href="/entry/talk\?at=4">More of entry 4</a>', found)
 
 
+@pytest.mark.parametrize("page", ["piece", "card"])
+def test_a_long_name_is_shown_up_to_a_limit(web: TestClient, log: stenolog.Log, page: str) -> None:
+    long = "x" * 100_000
+    spoken = UserMessage("Hello.", author=long)
+    write(log, spoken, said(model=long, parts=[ToolCall(id="1", name=long, arguments="{}")]))
+
+    for at in (3, 4):
+        assert len(web.get(f"/{page}/talk?at={at}&first={at}&count=1").text) < 10_000
+
+
 def test_a_picture_is_not_decoded_for_the_page_but_when_it_is_shown(
     web: TestClient, log: stenolog.Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,8 @@ LONGEST = 20_000
 """The most characters of a block that are shown."""
 LONGEST_OUTPUT = 4_000
 """The most characters of a result that are shown."""
+LONGEST_NAME = 300
+"""The most characters of a name that are shown."""
 LONGEST_ENTRY = 200_000
 """The characters after which no more blocks of an entry, or of a call in it, are shown."""
 MOST_LINES = 400
@@ -128,7 +130,7 @@ class Reader:
         return ReadItem(
             at,
             kind,
-            who,
+            who[:LONGEST_NAME],
             self._asked_of(event, lane),
             max(1, view),
             time_of(entry),
@@ -137,7 +139,7 @@ class Reader:
             aside=self._aside(entry, kind, shown),
             miss=self._miss(event, at),
             turn=self.turns.get(at, 0),
-            model=getattr(event, "model", ""),
+            model=getattr(event, "model", "")[:LONGEST_NAME],
         )
 
     def _asked_of(self, event: Event, lane: str) -> str:
@@ -207,7 +209,7 @@ class Reader:
         agents = tuple(_agent(row) for row in self._started.get(key, ()))
         given = tuple(_first_of(block.blocks, entry.position))
         found = tuple(_first_of(found, at or entry.position))
-        name, gist = block.call.name, block.gist
+        name, gist = block.call.name[:LONGEST_NAME], block.gist
         return ReadCall("call", name, gist, given, found, *outcome, lasted(took), entry.position, at, agents)
 
     def _miss(self, event: Event, at: int) -> str:
