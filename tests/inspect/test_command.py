@@ -17,6 +17,7 @@ from starlette.testclient import TestClient
 import stenolog
 from stenolog.apps.cli.commands.see.demo import record_all
 from stenolog.apps.inspect.app import PAGES, TEXTS
+from stenolog.apps.inspect.pages.conversations import FIELDS
 from stenolog.apps.inspect.query import CONDITIONS
 from tests.forked import python
 
@@ -76,7 +77,7 @@ PATHS = sorted({*(page.path for page in PAGES), *(page.twin_path for page in PAG
 PATHS += [text.path for text in TEXTS]
 SOURCES = [path.read_text("utf-8") for path in (ROOT / "stenolog" / "apps" / "inspect").rglob("*.py")]
 NAMED = {name for source in SOURCES for name in re.findall(r"""(?:word|number)\("(\w+)\"""", source)}
-TAKEN = sorted({*NAMED, *CONDITIONS, "edit"})
+TAKEN = sorted({*NAMED, *CONDITIONS, *FIELDS, "edit"})
 WRONG = ("9" * 5_000, "-1", "9-3", "99:x", "\x00", '{"x":' * 5_000, "0001-01-01T00:00:00+14:00")
 
 
