@@ -207,3 +207,19 @@ def test_marks_lead_from_one_listed_entry_to_the_next_both_ways(web: TestClient,
     assert led("next error", 7, "explore") == [8, 10]
     assert "5 errors" in words(web.get("/marks/marks?at=1").text)
     assert re.search(r'id="p3"[^>]* aria-current="true"', web.get("/read/marks?at=5").text)
+
+
+def test_a_result_that_came_late_is_read_at_its_call(web: TestClient, log: stenolog.Log) -> None:
+    talk = log["late"]
+    talk.join("claude")
+    events: list[Event] = [
+        AssistantMessage(agent="claude", parts=[_call("1", "sh")]),
+        UserMessage("Go on without it.", to=["claude"]),
+        AssistantMessage(agent="claude", text="I do."),
+        ToolResult(call_id="1", text="No.", is_error=True),
+    ]
+    talk.extend(events, expected=1)
+    assert re.search(r'id="p2"[^>]* aria-current="true"', web.get("/read/late?at=5").text)
+    piece = web.get("/piece/late?first=5&count=1").text
+    assert 'data-position="2"' in piece
+    assert " UTC" in piece

@@ -65,7 +65,7 @@ def view(query: Query) -> dict[str, Any]:
     talk, index, at = query.conversation, query.index, _start_of(query)
     of = query.word("of") or (index.worker_at(at) if query.word("at") else "")
     listed = index.readable(of)
-    at = listed[place_of(listed, at)] if listed else at
+    at = index.shown_in(at, of) or (listed[place_of(listed, at)] if listed else at)
     words = query.word("q").strip()
     rows = index.outline.rows
     row = max(0, bisect_right(rows, at, key=lambda each: each.position) - 1)
@@ -104,9 +104,9 @@ def _start_of(query: Query) -> int:
 
 
 def _items(query: Query, of: str, at: int, first: int, count: int = PIECE) -> dict[str, Any]:
-    """Return so many items from the one at a position on, or from the one before it."""
+    """Return so many items from the one that shows a position on, or from the one before it."""
     listed = query.index.readable(of)
-    place = place_of(listed, first) if listed else 0
+    place = place_of(listed, query.index.shown_in(first, of) or first) if listed else 0
     end = min(len(listed), place + count)
     items = [*Reader(query).items(listed[place:end])]
     return {
