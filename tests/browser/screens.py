@@ -31,7 +31,7 @@ SCREENS = {
     "search": Screen("/?q=parser", "The parser reads local time."),
     "a search without hits": Screen("/?q=nosuchword", "0 entries"),
     "read": Screen(f"/read/{DEMO}", "Where from?", "/", "A failing test"),
-    "read, words": Screen(f"/read/{DEMO}?at=9&agent=coder&words=parser+local+time", "stood in entry"),
+    "read, words": Screen(f"/read/{DEMO}?at=9&agent=coder&words=parser+local+time", "was in entry"),
     "conversation": Screen(f"/c/{DEMO}", "What coder is sent at", f"/read/{DEMO}", "Entries"),
     "another agent": Screen(HERE, "What reviewer is sent at 9", f"/c/{DEMO}?at={AT}", "reviewer"),
     "request": Screen(f"/request/{DEMO}?at={AT}&agent=reviewer", "What reviewer is sent", HERE, "Request"),
