@@ -73,7 +73,7 @@ def _watched(log: Log, path: Path, world: Callable[[], Any]) -> Iterator[list[Cu
 
         return made
 
-    for name in ("write", "repeat", "once"):
+    for name in ("write", "repeat", "statement", "once"):
         setattr(store, name, watched(getattr(store, name)))
     yield cuts
 
