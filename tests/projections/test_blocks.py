@@ -67,6 +67,21 @@ def edit(lines: int) -> dict[str, str]:
     return {"old_string": "x\n" * lines, "new_string": "x\ny\n" * lines}
 
 
+@pytest.mark.parametrize(
+    "raw",
+    [
+        r'{"type":"command_execution","command":"\ud800"}',
+        r'{"type":"tool_use","name":"\uDC00","id":"1","input":{"\udfff":["\ud83d\ude00"]}}',
+        '{"type":"tool_use","name":"x","id":"1","input":%s}' % ("[" * 900 + "]" * 900),
+        '{"type":"tool_use","name":"x","id":"1","input":%s}' % ("[" * 300 + "]" * 300),
+        "[" * 100_000,
+    ],
+)
+def test_whatever_a_program_wrote_of_an_act_can_be_shown(raw: str) -> None:
+    for block in blocks([ProviderPart(provider="command-line", raw=raw)]):
+        str(block).encode()
+
+
 def act(id: str) -> list[ProviderPart]:
     things: list[dict[str, object]] = [
         {"type": "tool_use", "id": id, "name": "shell", "input": {"command": id}},

@@ -6,9 +6,11 @@ Some programs write a call and its result apart, others in one.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from stenolog.domain.base.model import clean
 from stenolog.domain.parts import Part, ProviderPart
 from stenolog.projections.programs import PROGRAMS
 
@@ -19,6 +21,7 @@ GISTS = ("command", "cmd", "file_path", "path", "pattern", "url", "query", "desc
 """The arguments that say most of a call, the best first."""
 LONGEST_ACT = 160
 FAILED = ("failed", "declined", "error")
+HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class Act(NamedTuple):
@@ -70,7 +73,10 @@ def _thing(part: object) -> dict[str, Any]:
 def _object(raw: str) -> dict[str, Any]:
     try:
         thing = json.loads(raw)
-    except ValueError:
+        # JSON can escape half a character, which can be written nowhere.
+        if HALF.search(raw):
+            thing = json.loads(clean(json.dumps(thing, ensure_ascii=False)))
+    except (ValueError, RecursionError):
         return {}
     return thing if isinstance(thing, dict) else {}
 
