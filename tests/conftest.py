@@ -10,6 +10,9 @@ from functools import cache
 
 import pytest
 
+# Loaded while freezegun has replaced datetime, it would know only that one.
+from pydantic import TypeAdapter  # noqa: F401
+
 from tests.postgres.server import VERSIONS, Server, running
 
 
