@@ -96,7 +96,7 @@ BURR = _program(
         plugins.shows("type", "action", "sequence_id"),
         plugins.shows("type", "action_sequence_id"),
     )
-)
+)._replace(folders=(plugins.SessionFolder("", ".burr", ""),))
 COPILOT_CLI = _program(
     _file(
         "copilot-cli",
@@ -105,6 +105,7 @@ COPILOT_CLI = _program(
         plugins.shows("type", "data", "id", "timestamp", "parentId"),
     )
 )._replace(
+    folders=(plugins.SessionFolder("COPILOT_HOME", ".copilot", "session-state"),),
     executable="copilot",
     requests=plugins.RequestSigns("copilot", ("copilot",)),
     variables=("COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN"),
@@ -133,7 +134,7 @@ DEEPSEEK_HARNESS = _program(
         "deepseek_harness.files:DATABASE",
         plugins.Signature(tables=_DSH_TABLES),
     ),
-)
+)._replace(folders=(plugins.SessionFolder("", ".dsh", "sessions"),))
 GOOSE = _program(
     _file(
         "goose",
@@ -154,7 +155,10 @@ GOOSE = _program(
         "goose.files:GOOSE_JSON",
         plugins.shows("working_dir", "conversation", whole=True),
     ),
-)._replace(requests=plugins.RequestSigns("goose", ("goose",)))
+)._replace(
+    folders=(plugins.SessionFolder("XDG_DATA_HOME", ".local/share", "goose/sessions"),),
+    requests=plugins.RequestSigns("goose", ("goose",)),
+)
 LANGGRAPH = _program(
     _file(
         "langgraph",
@@ -234,6 +238,10 @@ OPENCODE = _program(
             folder="storage",
         ),
     ),
+    folders=tuple(
+        plugins.SessionFolder("XDG_DATA_HOME", ".local/share", f"opencode/{place}")
+        for place in ("storage", "opencode.db")
+    ),
     executable="opencode",
     launch=plugins.Reference("stenolog.contrib.opencode.launch", "begin"),
     requests=plugins.RequestSigns("opencode", ("opencode",)),
@@ -253,7 +261,7 @@ OPENHANDS = _program(
 )._replace(requests=plugins.RequestSigns("openhands", ("openhands",)))
 PI = _program(
     _file("pi", "a pi session", "pi.sessions:PI", plugins.shows("id", "cwd", "timestamp", type="session"))
-)
+)._replace(folders=(plugins.SessionFolder("PI_CODING_AGENT_DIR", ".pi/agent", "sessions"),))
 PYDANTIC_AI = _program(
     _file(
         "pydantic-ai",

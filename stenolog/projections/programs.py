@@ -147,6 +147,22 @@ class SubAgentFiles(NamedTuple):
     fields: tuple[str, str, str]
 
 
+class SessionFolder(NamedTuple):
+    """A folder of sessions, or a database: `place` below the folder that the variable `home` names.
+
+    Without the variable, that folder is called `usual` in the user's.
+    """
+
+    home: str
+    usual: str
+    place: str
+
+
+def home_of(files: SessionFolder | SubAgentFiles, environ: Mapping[str, str]) -> str:
+    """Return the folder of a program in an environment; it may begin with `~`."""
+    return environ.get(files.home) or f"{environ.get('HOME') or '~'}/{files.usual}"
+
+
 class RequestSigns(NamedTuple):
     """Signs by which a request shows its program, and the ids of its session and agent.
 
@@ -189,10 +205,11 @@ class AccountUpstream(NamedTuple):
 class Program(NamedTuple):
     """All that is known of an agent program; each field but the name has a default that says "not known".
 
-    `sessions` are the formats of its files, and `foreign` those that have no importer. `executable` is the
-    name of its command, `variables` are patterns of those that its login needs. `output` returns the form of
-    its lines (a `JsonLines`) as an agent of a team, and `command` the words that make it write them, given
-    those of a command line; None if these ask for something else. Without `output` it speaks plain text.
+    `sessions` are the formats of its files, `foreign` those that have no importer, and `folders` where it
+    keeps them. `executable` is the name of its command, and `variables` are patterns of those that its login
+    needs. `output` returns the form of its lines (a `JsonLines`) as an agent of a team, and `command` the
+    words that make it write them, given those of a command line; None if these ask for something else.
+    Without `output` it speaks plain text.
     `requests` are signs of its requests, and `wrapped` patterns of the beginnings of texts that it adds to a
     user's messages. `launch` loads a function that returns the words of its command for a tap, if variables
     with base URLs are not enough. `first_party` are a variable that it gets if the base URL of another, the
@@ -203,6 +220,7 @@ class Program(NamedTuple):
     name: str
     sessions: tuple[FileFormat, ...] = ()
     foreign: tuple[Foreign, ...] = ()
+    folders: tuple[SessionFolder, ...] = ()
     sub_agents: SubAgentFiles | None = None
     executable: str = ""
     variables: tuple[str, ...] = ()

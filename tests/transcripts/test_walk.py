@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from stenolog.adapters.importers.detection.folders import found_sessions
 from stenolog.importers import files_in, size_of
 from stenolog.plugins import load_plugins
 from tests.transcripts.crewagent_given import folder, message
@@ -21,8 +22,9 @@ def made(root: Path, *names: str) -> None:
         path.write_text("{}")
 
 
-def found(root: Path) -> list[str]:
-    return [path.relative_to(root).as_posix() for path in files_in(root)]
+def found(path: Path) -> list[str]:
+    root = next(each for each in (path, *path.parents) if each.is_dir())
+    return [file.relative_to(root).as_posix() for file in files_in(path)]
 
 
 def test_files_come_before_folders_and_both_by_their_names(tmp_path: Path) -> None:
@@ -108,3 +110,22 @@ def test_sub_agents_of_a_session_come_behind_the_sessions(tmp_path: Path) -> Non
         (tmp_path / name).write_text("{}\n")
 
     assert [file.name for file in files_in(tmp_path)] == ["0000.jsonl", "ffff.jsonl", "agent-1.jsonl"]
+
+
+def test_a_pattern_stands_for_what_it_matches(tmp_path: Path) -> None:
+    made(tmp_path, "a/1.jsonl", "b/2.jsonl", "b/3.json", "[c].jsonl")
+
+    assert found(tmp_path / "*") == ["[c].jsonl", "a/1.jsonl", "b/2.jsonl", "b/3.json"]
+    assert found(tmp_path / "**" / "*.jsonl") == ["[c].jsonl", "a/1.jsonl", "b/2.jsonl"]
+    assert found(tmp_path / "[c].jsonl") == ["[c].jsonl"]
+
+
+def test_each_program_names_its_folders_and_those_on_this_machine_are_found(tmp_path: Path) -> None:
+    agent = "config/projects/shop/one/subagents/agent-1.jsonl"
+    made(tmp_path, "config/projects/shop/one.jsonl", agent, ".pi/agent/sessions/x/two.jsonl")
+    (tmp_path / ".codex" / "sessions").mkdir(parents=True)  # it has none
+
+    assert sorted(found_sessions({"HOME": str(tmp_path), "CLAUDE_CONFIG_DIR": str(tmp_path / "config")})) == [
+        ("claude-code", tmp_path / "config" / "projects", 1),
+        ("pi", tmp_path / ".pi" / "agent" / "sessions", 1),
+    ]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from glob import glob
 from io import BytesIO
 from itertools import chain, islice
 from pathlib import Path
+from typing import NamedTuple
 
 from stenolog.adapters.importers.door.files import regular_file
 from stenolog.adapters.importers.door.json_lines import JsonLinesReader, JsonObject
 from stenolog.adapters.importers.formats import IMPORTERS, MAPPING_SUFFIXES, FolderFormat, Importer
 from stenolog.domain.errors import StenologError, UnknownFormatError
 from stenolog.projections.messages.json_fields import as_dict, as_int
-from stenolog.projections.programs import PROGRAMS, SubAgentFiles
+from stenolog.projections.programs import PROGRAMS, SubAgentFiles, home_of
 
 from .detect import recognise
 
@@ -27,7 +29,7 @@ _SETTINGS = frozenset({"settings.json", "projects.json", "state.json", "installa
 
 
 def files_in(path: Path, *, passed_over: Callable[[Path], object] = lambda _: None) -> Iterator[Path]:
-    """Yield the files to import at a path: itself, or those in and below the folder.
+    """Yield the files to import at a path: itself, those in and below the folder, or those of a pattern.
 
     A format's folder of conversations counts as one file. Hidden files and folders are skipped, unless a
     format names their suffix, as are programs' settings. No folder is entered twice, whatever links lead to
@@ -37,8 +39,37 @@ def files_in(path: Path, *, passed_over: Callable[[Path], object] = lambda _: No
     """
     if path.is_dir():
         yield from _inside(path, set(), passed_over)
+    elif found := [each for each in matches(path) if each != path]:
+        for each in found:
+            yield from files_in(each, passed_over=passed_over)
     else:
         yield noted_file(path) or path
+
+
+def matches(path: Path) -> list[Path]:
+    """Return the path if something is there, else what it matches as a pattern such as `*/*.jsonl`."""
+    return [path] if os.path.lexists(path) else sorted(map(Path, glob(str(path), recursive=True)))
+
+
+class FoundSessions(NamedTuple):
+    """A folder of a program's sessions on this machine; their number is 0 if only its importer knows it."""
+
+    program: str
+    folder: Path
+    sessions: int
+
+
+def found_sessions(environ: Mapping[str, str] = os.environ) -> Iterator[FoundSessions]:
+    """Yield the folders of all known programs that have sessions here."""
+    for program in PROGRAMS.values():
+        for each in program.folders:
+            folder = Path(home_of(each, environ)).expanduser() / each.place
+            with suppress(OSError):
+                files = [*files_in(folder)] if folder.exists() else []
+                if files:
+                    are_single = all(file.is_file() and file.suffix not in DATABASES for file in files)
+                    number = sum(depth_of(file) is None for file in files)
+                    yield FoundSessions(program.name, folder, number if are_single else 0)
 
 
 def folder_of(path: Path) -> tuple[Path, Importer | None]:

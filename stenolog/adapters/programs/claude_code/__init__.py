@@ -5,7 +5,15 @@ import re
 from contextlib import suppress
 
 from stenolog.domain.base.registry import Reference
-from stenolog.projections.programs import FileFormat, Foreign, Program, RequestSigns, SubAgentFiles, shows
+from stenolog.projections.programs import (
+    FileFormat,
+    Foreign,
+    Program,
+    RequestSigns,
+    SessionFolder,
+    SubAgentFiles,
+    shows,
+)
 
 SUB_AGENTS = SubAgentFiles(
     "agent-",
@@ -78,6 +86,7 @@ PROGRAM = Program(
     foreign=(
         Foreign("a Claude Code session without a message", shows("uuid", "parentUuid", "sessionId", "type")),
     ),
+    folders=(SessionFolder("CLAUDE_CONFIG_DIR", ".claude", "projects"),),
     sub_agents=SUB_AGENTS,
     executable=COMMAND,
     variables=("ANTHROPIC_*", "CLAUDE_*", "CLAUDECODE", "IS_SANDBOX"),

@@ -9,6 +9,7 @@ from stenolog.projections.programs import (
     Foreign,
     Program,
     RequestSigns,
+    SessionFolder,
     TapLaunch,
     shows,
 )
@@ -34,6 +35,7 @@ PROGRAM = Program(
         ),
     ),
     foreign=(Foreign("a call in a log of the first Codex CLI", shows("type", "function", "arguments")),),
+    folders=(SessionFolder("CODEX_HOME", ".codex", "sessions"),),
     executable="codex",
     variables=("OPENAI_*", "CODEX_*"),
     output=Reference(f"{__name__}.output", "LINES"),

@@ -1,7 +1,7 @@
 """Gemini CLI."""
 
 from stenolog.domain.base.registry import Reference
-from stenolog.projections.programs import FileFormat, Foreign, Program, RequestSigns, shows
+from stenolog.projections.programs import FileFormat, Foreign, Program, RequestSigns, SessionFolder, shows
 
 PROGRAM = Program(
     "gemini-cli",
@@ -23,6 +23,7 @@ PROGRAM = Program(
         Foreign("a Gemini CLI stream", shows("session_id", "model", type="init"), is_stream=True),
         Foreign("a Gemini CLI recording", shows("method", "response")),
     ),
+    folders=(SessionFolder("", ".gemini", "tmp"),),
     executable="gemini",
     variables=("GEMINI_*", "GOOGLE_*"),
     output=Reference(f"{__name__}.output", "LINES"),

@@ -1,7 +1,7 @@
 """Qwen Code, with sessions like Gemini CLI's and output like Claude Code's."""
 
 from stenolog.domain.base.registry import Reference
-from stenolog.projections.programs import FileFormat, Foreign, Program, RequestSigns, shows
+from stenolog.projections.programs import FileFormat, Foreign, Program, RequestSigns, SessionFolder, shows
 
 PROGRAM = Program(
     "qwen-code",
@@ -14,6 +14,7 @@ PROGRAM = Program(
         ),
     ),
     foreign=(Foreign("a Qwen Code stream", shows("qwen_code_version", type="system"), is_stream=True),),
+    folders=(SessionFolder("", ".qwen", "projects"),),
     executable="qwen",
     variables=("OPENAI_*", "QWEN_*", "DASHSCOPE_*"),
     output=Reference(f"{__name__}.output", "LINES"),

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from stenolog.apps.tap.exchanges.identity import Identity
 from stenolog.projections.messages.json_fields import as_dict, as_str
-from stenolog.projections.programs import PROGRAMS, Program, SubAgentFiles
+from stenolog.projections.programs import PROGRAMS, Program, SubAgentFiles, home_of
 
 LARGEST = 64 * 1024
 """Bytes of a note that are read."""
@@ -47,8 +47,9 @@ def _is_of(program: Program, client: str) -> bool:
 
 
 def _read(files: SubAgentFiles, session: str, agent: str, environ: Mapping[str, str]) -> AgentNote | None:
-    home = environ.get(files.home) or str(Path(environ.get("HOME", "~")).expanduser() / files.usual)
-    for path in Path(home).glob(files.place.format(session=session, agent=agent)):
+    for path in (
+        Path(home_of(files, environ)).expanduser().glob(files.place.format(session=session, agent=agent))
+    ):
         try:
             with path.open("rb") as file:
                 given = as_dict(json.loads(file.read(LARGEST)))
