@@ -6,9 +6,10 @@ digests, `export_openai` the messages of one agent. `events_from` takes a list o
 holds. `docs/how-to/extend.md` shows an importer of one's own.
 
 For a format of one's own: a `Converter` turns each `Record` into `Step`s, with an `EventWriter`, which knows
-what the log has already, and a `SettingsWriter`; a `SessionConverter` has both, for coding agents' sessions.
-A `PartTable` makes parts of the blocks of a message, `as_dict`, `as_str` and the like pick fields out of
-foreign JSON; `openai_user_parts` and the like read and write content in OpenAI's form, which many share.
+what the log has already, and a `SettingsWriter`; a `SessionConverter` has both, for coding agents' sessions,
+and a `MessageSession` reads messages in the form of an API. A `PartTable` makes parts of the blocks of a
+message, `as_dict`, `as_str` and the like pick fields out of foreign JSON; `openai_user_parts` and the like
+read and write content in OpenAI's form, which many share.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from .adapters.importers.conversion.steps import (
     position_ranges,
 )
 from .adapters.importers.detection.detect import recognise
-from .adapters.importers.detection.folders import SUFFIXES, files_in, size_of
+from .adapters.importers.detection.folders import SUFFIXES, files_in, json_at, size_of
 from .adapters.importers.door.files import SQLITE, dict_row, regular_file, sqlite_database, tables_in
 from .adapters.importers.door.json_lines import (
     LONGEST_LINE,
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from .adapters.conversation.queries.exporters import EXPORTERS, Exporter
     from .adapters.conversation.queries.outputs import offload_large
     from .adapters.importers.conversion.litellm import litellm_answer, litellm_usage
+    from .adapters.importers.conversion.message_session import MessageSession
     from .adapters.importers.conversion.part_tables import (
         BlockContext,
         Maker,
@@ -112,6 +114,7 @@ _LATE = {
     "BlockContext": "adapters.importers.conversion.part_tables:BlockContext",
     "EXPORTERS": "adapters.conversation.queries.exporters:EXPORTERS",
     "Exporter": "adapters.conversation.queries.exporters:Exporter",
+    "MessageSession": "adapters.importers.conversion.message_session:MessageSession",
     "Maker": "adapters.importers.conversion.part_tables:Maker",
     "Moment": "projections.moments.moment:Moment",
     "PartTable": "adapters.importers.conversion.part_tables:PartTable",
@@ -167,6 +170,7 @@ __all__ = [
     "LeftOut",
     "LineFormat",
     "Maker",
+    "MessageSession",
     "Moment",
     "PartTable",
     "Reader",
@@ -208,6 +212,7 @@ __all__ = [
     "import_conversations",
     "import_file",
     "import_files",
+    "json_at",
     "keep_base64",
     "keep_data_url",
     "key_of",

@@ -18,6 +18,7 @@ _CREWAGENT_FILES = (
     "conversations/index.json",
     "conversations/*/messages.json",
 )
+CLINE_BEGINS = b'[{"role":"user","content":[{"type":"text","text":"<task>'
 _DSH_TABLES = {
     "persistence_state": frozenset(("store_id",)),
     "sessions": frozenset(("id", "version", "created_at", "incarnation")),
@@ -97,6 +98,33 @@ BURR = _program(
         plugins.shows("type", "action_sequence_id"),
     )
 )._replace(folders=(plugins.SessionFolder("", ".burr", ""),))
+CLINE = _program(
+    _file(
+        "cline",
+        "a Cline task",
+        "cline.sessions:CLINE",
+        plugins.shows("sessionId", "origin", "messages", whole=True),
+        plugins.shows("role", "content", "modelInfo", whole=True),
+        plugins.Signature(begins=CLINE_BEGINS),
+        precedence=1,
+    )
+)._replace(
+    foreign=(
+        plugins.Foreign(
+            "the screen of a Cline task", plugins.shows("ts", "type", type=("say", "ask")), folder="tasks"
+        ),
+        plugins.Foreign(
+            "facts on a Cline task", plugins.shows("files_in_context", "model_usage"), folder="tasks"
+        ),
+        plugins.Foreign("a compaction of a Cline session", plugins.shows("source_message_count", "messages")),
+        plugins.Foreign(
+            "a Cline session without its messages",
+            plugins.shows("session_id", "workspace_root", "started_at"),
+        ),
+    ),
+    executable="cline",
+    requests=plugins.RequestSigns("cline", ("cline",)),
+)
 COPILOT_CLI = _program(
     _file(
         "copilot-cli",

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from tests.requests.judging import SHARED
 from tests.transcripts import (
+    programs_given,
     test_adk,
     test_ai_sdk,
     test_atif,
@@ -338,6 +339,8 @@ SAMPLES = [
     ),
     Sample("dsh-others", "deepseek-harness", _dsh_of_each_kind(), on_lines),
     Sample("burr", "burr", test_burr.CHAT, on_lines, has_ids=True),
+    Sample("cline", "cline", programs_given.CLINE, in_document("messages", programs_given.SDK)),
+    Sample("cline-history", "cline", programs_given.HISTORY, in_document(), first=2),
 ]
 
 

@@ -137,6 +137,7 @@ USER: Json = {"type": "user", "uuid": "1", "parentUuid": None, "sessionId": "s"}
         ("a Kimi CLI session", [{"type": "metadata", "protocol_version": "1.4"}]),
         ("a Droid session", [{"type": "session_start", "id": "d", "title": "t"}]),
         ("a Claude Code session without a message", [USER]),
+        ("a compaction of a Cline session", [{"version": 1, "source_message_count": 2, "messages": []}]),
         ("a recording of API calls", [{"1b" * 32: {}, "c8" * 32: {}}]),
         ("a SWE-agent demonstration without a message", [{"history": []}]),
         ("a file of SWE-bench predictions", [{"a__b-1": {"instance_id": "a__b-1", "model_patch": ""}}]),

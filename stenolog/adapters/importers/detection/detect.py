@@ -122,7 +122,7 @@ def _of_start(first: bytes, stream: BinaryIO) -> str | None:
             if signatures is None and IMPORTERS[name].is_start(first, stream):
                 return name
             for each in signatures or ():
-                if (each.beside or not is_json) and _starts(each, name, first, stream, tables):
+                if (each.beside or each.begins or not is_json) and _starts(each, name, first, stream, tables):
                     return name
         except UnknownFormatError as error:
             refused = refused or error

@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stenolog.adapters.importers.door.files import regular_file
-from stenolog.adapters.importers.door.json_lines import JsonLinesReader, JsonObject
+from stenolog.adapters.importers.door.json_lines import (
+    LONGEST_DOCUMENT,
+    Json,
+    JsonLinesReader,
+    JsonObject,
+)
 from stenolog.adapters.importers.formats import IMPORTERS, MAPPING_SUFFIXES, FolderFormat, Importer
 from stenolog.domain.errors import StenologError, UnknownFormatError
 from stenolog.projections.messages.json_fields import as_dict, as_int
@@ -208,10 +213,14 @@ def depth_of(path: Path) -> int | None:
 
 def read_note(path: Path, files: SubAgentFiles) -> JsonObject:
     """Return the note on a sub-agent's file; empty if unreadable."""
-    note = path.with_name(f"{path.stem}{files.suffix}")
-    with suppress(OSError, ValueError, RecursionError, StenologError), regular_file(note) as stream:
-        return as_dict(JsonLinesReader().document(BytesIO(stream.read(_LARGEST))))
-    return {}
+    return as_dict(json_at(path.with_name(f"{path.stem}{files.suffix}"), _LARGEST))
+
+
+def json_at(path: Path, largest: int = LONGEST_DOCUMENT) -> Json:
+    """Return the JSON value of a file, such as one beside a session; None if unreadable."""
+    with suppress(OSError, ValueError, RecursionError, StenologError), regular_file(path) as stream:
+        return JsonLinesReader().document(BytesIO(stream.read(largest)))
+    return None
 
 
 def _kinds() -> list[SubAgentFiles]:
