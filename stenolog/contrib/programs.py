@@ -163,6 +163,27 @@ DEEPSEEK_HARNESS = _program(
         plugins.Signature(tables=_DSH_TABLES),
     ),
 )._replace(folders=(plugins.SessionFolder("", ".dsh", "sessions"),))
+DROID = _program(
+    _file(
+        "droid",
+        "a Droid session",
+        "droid.sessions:DROID",
+        plugins.shows("id", type="session_start"),
+        plugins.shows("message.role", "message.content", type="message"),
+    )
+)._replace(
+    foreign=tuple(
+        plugins.Foreign("a Droid stream", plugins.shows(*keys, type=types), is_stream=True)
+        for types, *keys in (
+            ("message", "session_id", "role", "text"),
+            (("tool_call", "tool_result"), "toolName"),
+            (("tool_call", "tool_result"), "toolId"),
+            ("completion", "finalText"),
+        )
+    ),
+    executable="droid",
+    variables=("FACTORY_*",),
+)
 GOOSE = _program(
     _file(
         "goose",

@@ -341,6 +341,7 @@ SAMPLES = [
     Sample("burr", "burr", test_burr.CHAT, on_lines, has_ids=True),
     Sample("cline", "cline", programs_given.CLINE, in_document("messages", programs_given.SDK)),
     Sample("cline-history", "cline", programs_given.HISTORY, in_document(), first=2),
+    Sample("droid", "droid", programs_given.DROID, on_lines, has_ids=True),
 ]
 
 
@@ -373,4 +374,5 @@ RECORDED = [
     *_recorded("atif", "atif", "*.json"),
     *_recorded("swe-agent", "swe_agent", "*.traj*", 3),
     *_recorded("burr", "burr", "*.jsonl"),
+    *_recorded("droid", "agent_sessions_fixtures", "*droid__session_store*.jsonl"),
 ]

@@ -135,7 +135,7 @@ USER: Json = {"type": "user", "uuid": "1", "parentUuid": None, "sessionId": "s"}
         ("an Antigravity session", [{"step_index": 0, "source": "MODEL", "type": "USER_INPUT"}]),
         ("a Grok CLI session", [{"type": "user", "content": "hi"}, {"type": "x", "model_fingerprint": "f"}]),
         ("a Kimi CLI session", [{"type": "metadata", "protocol_version": "1.4"}]),
-        ("a Droid session", [{"type": "session_start", "id": "d", "title": "t"}]),
+        ("a Droid stream", [{"type": "completion", "finalText": "Done"}]),
         ("a Claude Code session without a message", [USER]),
         ("a compaction of a Cline session", [{"version": 1, "source_message_count": 2, "messages": []}]),
         ("a recording of API calls", [{"1b" * 32: {}, "c8" * 32: {}}]),

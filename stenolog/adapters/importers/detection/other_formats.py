@@ -15,10 +15,6 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 Mark = Callable[[dict[str, Json]], bool]
 
 OTHERS = (
-    Foreign("a Droid stream", shows("session_id", "role", "text", type="message"), is_stream=True),
-    Foreign("a Droid stream", shows("toolName", type=("tool_call", "tool_result")), is_stream=True),
-    Foreign("a Droid stream", shows("toolId", type=("tool_call", "tool_result")), is_stream=True),
-    Foreign("a Droid stream", shows("finalText", type="completion"), is_stream=True),
     Foreign("a Cursor CLI stream", shows("session_id", "tool_call", type="tool_call"), is_stream=True),
     Foreign("a stream without a message", shows("type", "subtype", "session_id")),
     Foreign("an OpenHands run without events", shows("instance_id", "history")),
@@ -33,7 +29,6 @@ OTHERS = (
     Foreign("a Grok CLI session", shows("type", "model_fingerprint")),
     Foreign("the summary of a Grok CLI session", shows("session_summary", "num_chat_messages")),
     Foreign("a Kimi CLI session", shows("protocol_version", type="metadata")),
-    Foreign("a Droid session", shows("id", "title", type="session_start")),
 )
 _WHOLE: tuple[tuple[str, Mark], ...] = (
     ("a SWE-agent demonstration without a message", lambda record: record.keys() == {"history"}),

@@ -1,0 +1,1 @@
+"""Sessions of Factory's coding agent Droid."""
