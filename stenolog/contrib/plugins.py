@@ -32,6 +32,7 @@ def _channel(name: str) -> Callable[[], None]:
 
 adk = _program("adk")
 ai_sdk = _program("ai-sdk")
+amp = _program("amp")
 atif = _program("atif")
 burr = _program("burr")
 cline = _program("cline")

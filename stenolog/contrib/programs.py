@@ -86,6 +86,9 @@ AI_SDK = _program(
         plugins.shows("role", "toolInvocations", inside=_IN_MESSAGES),
     )
 )
+AMP = _program(
+    _file("amp", "an Amp thread", "amp.threads:AMP", plugins.shows("id", "messages", whole=True))
+)._replace(executable="amp", variables=("AMP_*",))
 ATIF = _program(
     _file("atif", "an ATIF trajectory", "atif.files:ATIF", plugins.shows("schema_version", "steps"))
 )

@@ -342,6 +342,7 @@ SAMPLES = [
     Sample("cline", "cline", programs_given.CLINE, in_document("messages", programs_given.SDK)),
     Sample("cline-history", "cline", programs_given.HISTORY, in_document(), first=2),
     Sample("droid", "droid", programs_given.DROID, on_lines, has_ids=True),
+    Sample("amp", "amp", programs_given.AMP, in_document("messages", programs_given.THREAD)),
 ]
 
 
