@@ -41,6 +41,7 @@ crewagent = _program("crewagent", _exporter("crewagent", "crewagent.export:TO_CR
 deepseek_harness = _program("deepseek-harness")
 droid = _program("droid")
 goose = _program("goose")
+kimi = _program("kimi")
 langgraph = _program("langgraph")
 mapping = _program("mapping")
 neurocrew = _program("neurocrew", _exporter("neurocrew", "neurocrew.export:TO_NEUROCREW"))

@@ -187,29 +187,55 @@ DROID = _program(
     executable="droid",
     variables=("FACTORY_*",),
 )
-GOOSE = _program(
+GOOSE = (
+    _program(
+        _file(
+            "goose",
+            "a goose session",
+            "goose.files:GOOSE",
+            plugins.shows("working_dir", "message_count", "description"),
+            plugins.shows("role", "created", "content"),
+        ),
+        _file(
+            "goose-db",
+            "goose's database of sessions",
+            "goose.files:GOOSE_DB",
+            plugins.Signature(tables=_GOOSE_TABLES),
+        ),
+        _file(
+            "goose-json",
+            "a goose session as JSON",
+            "goose.files:GOOSE_JSON",
+            plugins.shows("working_dir", "conversation", whole=True),
+        ),
+    )
+    ._replace(
+        folders=(plugins.SessionFolder("XDG_DATA_HOME", ".local/share", "goose/sessions"),),
+        requests=plugins.RequestSigns("goose", ("goose",)),
+    )
+    ._replace(requests=plugins.RequestSigns("goose", ("goose",)))
+)
+KIMI = _program(
     _file(
-        "goose",
-        "a goose session",
-        "goose.files:GOOSE",
-        plugins.shows("working_dir", "message_count", "description"),
-        plugins.shows("role", "created", "content"),
-    ),
-    _file(
-        "goose-db",
-        "goose's database of sessions",
-        "goose.files:GOOSE_DB",
-        plugins.Signature(tables=_GOOSE_TABLES),
-    ),
-    _file(
-        "goose-json",
-        "a goose session as JSON",
-        "goose.files:GOOSE_JSON",
-        plugins.shows("working_dir", "conversation", whole=True),
-    ),
+        "kimi",
+        "a Kimi session",
+        "kimi.files:KIMI",
+        plugins.shows("protocol_version", type="metadata"),
+        plugins.shows("timestamp", "message.type", "message.payload"),
+        plugins.shows(type=("context.append_message", "context.append_loop_event")),
+        plugins.Signature(folder=("agents/main/wire.jsonl", "wire.jsonl")),
+    )
 )._replace(
-    folders=(plugins.SessionFolder("XDG_DATA_HOME", ".local/share", "goose/sessions"),),
-    requests=plugins.RequestSigns("goose", ("goose",)),
+    foreign=(
+        plugins.Foreign(
+            "the context of a Kimi CLI session, imported by its `wire.jsonl`,",
+            plugins.shows(role=("_system_prompt", "_checkpoint", "_usage")),
+            is_stream=True,
+        ),
+    ),
+    executable="kimi",
+    variables=("KIMI_*", "MOONSHOT_*"),
+    requests=plugins.RequestSigns("kimi", ("kimi",)),
 )
 LANGGRAPH = _program(
     _file(

@@ -343,6 +343,7 @@ SAMPLES = [
     Sample("cline-history", "cline", programs_given.HISTORY, in_document(), first=2),
     Sample("droid", "droid", programs_given.DROID, on_lines, has_ids=True),
     Sample("amp", "amp", programs_given.AMP, in_document("messages", programs_given.THREAD)),
+    Sample("kimi", "kimi", programs_given.KIMI, on_lines),
 ]
 
 
@@ -375,5 +376,6 @@ RECORDED = [
     *_recorded("atif", "atif", "*.json"),
     *_recorded("swe-agent", "swe_agent", "*.traj*", 3),
     *_recorded("burr", "burr", "*.jsonl"),
+    *_recorded("kimi", "agent_sessions_fixtures", "*kimi*.jsonl", 7, "context.apply_compaction", "tools"),
     *_recorded("droid", "agent_sessions_fixtures", "*droid__session_store*.jsonl"),
 ]

@@ -134,7 +134,10 @@ USER: Json = {"type": "user", "uuid": "1", "parentUuid": None, "sessionId": "s"}
         ("a Cursor transcript", [{"role": "user", "message": {"content": []}}]),
         ("an Antigravity session", [{"step_index": 0, "source": "MODEL", "type": "USER_INPUT"}]),
         ("a Grok CLI session", [{"type": "user", "content": "hi"}, {"type": "x", "model_fingerprint": "f"}]),
-        ("a Kimi CLI session", [{"type": "metadata", "protocol_version": "1.4"}]),
+        (
+            "the context of a Kimi CLI session, imported by its `wire.jsonl`,",
+            [{"role": "_system_prompt", "content": "Be brief."}, {"role": "user", "content": "Hi"}],
+        ),
         ("a Droid stream", [{"type": "completion", "finalText": "Done"}]),
         ("a Claude Code session without a message", [USER]),
         ("a compaction of a Cline session", [{"version": 1, "source_message_count": 2, "messages": []}]),

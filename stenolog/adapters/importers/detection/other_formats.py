@@ -28,7 +28,6 @@ OTHERS = (
     Foreign("an Antigravity session", shows("step_index", "source", "type")),
     Foreign("a Grok CLI session", shows("type", "model_fingerprint")),
     Foreign("the summary of a Grok CLI session", shows("session_summary", "num_chat_messages")),
-    Foreign("a Kimi CLI session", shows("protocol_version", type="metadata")),
 )
 _WHOLE: tuple[tuple[str, Mark], ...] = (
     ("a SWE-agent demonstration without a message", lambda record: record.keys() == {"history"}),

@@ -1,0 +1,1 @@
+"""Sessions of the coding agents Kimi Code and Kimi CLI."""
