@@ -150,6 +150,34 @@ CREWAGENT = _program(
         plugins.Signature(folder=_CREWAGENT_FILES),
     )
 )
+CURSOR = _program(
+    _file(
+        "cursor",
+        "Cursor's database of conversations",
+        "cursor.database:CURSOR",
+        plugins.Signature(tables={"cursorDiskKV": frozenset(("key", "value"))}),
+    )._replace(suffixes=(".vscdb",)),
+    _file(
+        "cursor-store",
+        "the database of a session of Cursor's agent",
+        "cursor.store:CURSOR_STORE",
+        plugins.Signature(tables={"meta": frozenset(("key", "value")), "blobs": frozenset(("id", "data"))}),
+    ),
+    _file(
+        "cursor-transcript",
+        "a Cursor transcript",
+        "cursor.transcript:CURSOR_TRANSCRIPT",
+        plugins.shows("role", "message.content"),
+    ),
+)._replace(
+    foreign=(
+        plugins.Foreign(
+            "a Cursor CLI stream", plugins.shows("session_id", "tool_call", type="tool_call"), is_stream=True
+        ),
+    ),
+    executable="cursor-agent",
+    variables=("CURSOR_*",),
+)
 DEEPSEEK_HARNESS = _program(
     _file(
         "deepseek-harness",

@@ -55,6 +55,8 @@ TABLES = {
         "sessions": "id, version, created_at, incarnation",
         "events": "session_id, seq, type, time, data, surface_op, ignorable",
     },
+    "cursor": {"cursorDiskKV": "key, value"},
+    "cursor-store": {"meta": "key, value", "blobs": "id, data"},
     "workflow": {"conversation_messages": "workflowId, role, content, createdAt"},
 }
 """The tables that importers look for."""

@@ -344,6 +344,8 @@ SAMPLES = [
     Sample("droid", "droid", programs_given.DROID, on_lines, has_ids=True),
     Sample("amp", "amp", programs_given.AMP, in_document("messages", programs_given.THREAD)),
     Sample("kimi", "kimi", programs_given.KIMI, on_lines),
+    Sample("cursor", "cursor", programs_given.CURSOR, programs_given.write_cursor, is_picky=True),
+    Sample("cursor-transcript", "cursor-transcript", programs_given.TRANSCRIPT, on_lines),
 ]
 
 
@@ -378,4 +380,5 @@ RECORDED = [
     *_recorded("burr", "burr", "*.jsonl"),
     *_recorded("kimi", "agent_sessions_fixtures", "*kimi*.jsonl", 7, "context.apply_compaction", "tools"),
     *_recorded("droid", "agent_sessions_fixtures", "*droid__session_store*.jsonl"),
+    *_recorded("cursor-transcript", "agent_sessions_fixtures", "*cursor*.jsonl"),
 ]

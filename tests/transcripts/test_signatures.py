@@ -131,7 +131,7 @@ USER: Json = {"type": "user", "uuid": "1", "parentUuid": None, "sessionId": "s"}
 @pytest.mark.parametrize(
     ("name", "records"),
     [
-        ("a Cursor transcript", [{"role": "user", "message": {"content": []}}]),
+        ("a Cursor CLI stream", [{"type": "tool_call", "session_id": "s", "tool_call": {}}]),
         ("an Antigravity session", [{"step_index": 0, "source": "MODEL", "type": "USER_INPUT"}]),
         ("a Grok CLI session", [{"type": "user", "content": "hi"}, {"type": "x", "model_fingerprint": "f"}]),
         (

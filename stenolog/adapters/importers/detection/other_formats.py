@@ -15,7 +15,6 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 Mark = Callable[[dict[str, Json]], bool]
 
 OTHERS = (
-    Foreign("a Cursor CLI stream", shows("session_id", "tool_call", type="tool_call"), is_stream=True),
     Foreign("a stream without a message", shows("type", "subtype", "session_id")),
     Foreign("an OpenHands run without events", shows("instance_id", "history")),
     Foreign("a file of SWE-bench predictions", shows("instance_id", "model_patch")),
@@ -32,7 +31,6 @@ OTHERS = (
 _WHOLE: tuple[tuple[str, Mark], ...] = (
     ("a SWE-agent demonstration without a message", lambda record: record.keys() == {"history"}),
     ("the input of an ADK replay", lambda record: record.keys() == {"state", "queries"}),
-    ("a Cursor transcript", lambda record: record.keys() == {"role", "message"}),
     ("a file of SWE-bench predictions", lambda record: bool(record) and all(map(_is_patch, record.values()))),
     ("a recording of API calls", lambda record: all(map(_DIGEST.fullmatch, record)) and bool(record)),
 )

@@ -1,0 +1,1 @@
+"""Conversations of the editor Cursor, and of its agent."""
