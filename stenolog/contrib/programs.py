@@ -61,6 +61,16 @@ def _program(*formats: plugins.FileFormat) -> plugins.Program:
     return plugins.Program(formats[0].name, formats)
 
 
+def _of_editor(place: str) -> tuple[plugins.SessionFolder, ...]:
+    """Return the folders of an editor's data, one for each system that it runs on."""
+    homes = (
+        ("XDG_CONFIG_HOME", ".config"),
+        ("", "Library/Application Support"),
+        ("APPDATA", "AppData/Roaming"),
+    )
+    return tuple(plugins.SessionFolder(home, usual, place) for home, usual in homes)
+
+
 ADK = _program(
     _file(
         "adk",
@@ -88,7 +98,11 @@ AI_SDK = _program(
 )
 AMP = _program(
     _file("amp", "an Amp thread", "amp.threads:AMP", plugins.shows("id", "messages", whole=True))
-)._replace(executable="amp", variables=("AMP_*",))
+)._replace(
+    folders=(plugins.SessionFolder("XDG_DATA_HOME", ".local/share", "amp/threads"),),
+    executable="amp",
+    variables=("AMP_*",),
+)
 ATIF = _program(
     _file("atif", "an ATIF trajectory", "atif.files:ATIF", plugins.shows("schema_version", "steps"))
 )
@@ -124,6 +138,11 @@ CLINE = _program(
             "a Cline session without its messages",
             plugins.shows("session_id", "workspace_root", "started_at"),
         ),
+    ),
+    folders=(
+        plugins.SessionFolder("CLINE_DATA_DIR", ".cline/data", "sessions"),
+        plugins.SessionFolder("CLINE_DATA_DIR", ".cline/data", "tasks"),
+        *_of_editor("Code/User/globalStorage/saoudrizwan.claude-dev/tasks"),
     ),
     executable="cline",
     requests=plugins.RequestSigns("cline", ("cline",)),
@@ -175,6 +194,11 @@ CURSOR = _program(
             "a Cursor CLI stream", plugins.shows("session_id", "tool_call", type="tool_call"), is_stream=True
         ),
     ),
+    folders=(
+        plugins.SessionFolder("", ".cursor", "chats"),
+        plugins.SessionFolder("", ".cursor", "projects"),
+        *_of_editor("Cursor/User/globalStorage"),
+    ),
     executable="cursor-agent",
     variables=("CURSOR_*",),
 )
@@ -212,36 +236,33 @@ DROID = _program(
             ("completion", "finalText"),
         )
     ),
+    folders=(plugins.SessionFolder("", ".factory", "sessions"),),
     executable="droid",
     variables=("FACTORY_*",),
 )
-GOOSE = (
-    _program(
-        _file(
-            "goose",
-            "a goose session",
-            "goose.files:GOOSE",
-            plugins.shows("working_dir", "message_count", "description"),
-            plugins.shows("role", "created", "content"),
-        ),
-        _file(
-            "goose-db",
-            "goose's database of sessions",
-            "goose.files:GOOSE_DB",
-            plugins.Signature(tables=_GOOSE_TABLES),
-        ),
-        _file(
-            "goose-json",
-            "a goose session as JSON",
-            "goose.files:GOOSE_JSON",
-            plugins.shows("working_dir", "conversation", whole=True),
-        ),
-    )
-    ._replace(
-        folders=(plugins.SessionFolder("XDG_DATA_HOME", ".local/share", "goose/sessions"),),
-        requests=plugins.RequestSigns("goose", ("goose",)),
-    )
-    ._replace(requests=plugins.RequestSigns("goose", ("goose",)))
+GOOSE = _program(
+    _file(
+        "goose",
+        "a goose session",
+        "goose.files:GOOSE",
+        plugins.shows("working_dir", "message_count", "description"),
+        plugins.shows("role", "created", "content"),
+    ),
+    _file(
+        "goose-db",
+        "goose's database of sessions",
+        "goose.files:GOOSE_DB",
+        plugins.Signature(tables=_GOOSE_TABLES),
+    ),
+    _file(
+        "goose-json",
+        "a goose session as JSON",
+        "goose.files:GOOSE_JSON",
+        plugins.shows("working_dir", "conversation", whole=True),
+    ),
+)._replace(
+    folders=(plugins.SessionFolder("XDG_DATA_HOME", ".local/share", "goose/sessions"),),
+    requests=plugins.RequestSigns("goose", ("goose",)),
 )
 KIMI = _program(
     _file(
@@ -260,6 +281,10 @@ KIMI = _program(
             plugins.shows(role=("_system_prompt", "_checkpoint", "_usage")),
             is_stream=True,
         ),
+    ),
+    folders=(
+        plugins.SessionFolder("KIMI_CODE_HOME", ".kimi-code", "sessions"),
+        plugins.SessionFolder("KIMI_SHARE_DIR", ".kimi", "sessions"),
     ),
     executable="kimi",
     variables=("KIMI_*", "MOONSHOT_*"),
