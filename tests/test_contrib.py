@@ -14,7 +14,7 @@ from importlib.util import resolve_name
 from pathlib import Path
 
 import stenolog
-from stenolog.contrib import plugins, programs
+from stenolog.contrib import agents, plugins, programs
 from stenolog.plugins import PROGRAMS, Program
 
 PACKAGE = Path(stenolog.__file__).parent
@@ -79,7 +79,11 @@ def test_nothing_else_names_what_is_in_contrib() -> None:
 
 def test_each_package_is_registered_by_an_entry_point_of_its_name_and_so_is_each_program() -> None:
     project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]
-    shipped = {name: value for name, value in vars(programs).items() if isinstance(value, Program)}
+    shipped = {
+        name: value
+        for name, value in {**vars(programs), **vars(agents)}.items()
+        if isinstance(value, Program)
+    }
 
     assert project["entry-points"]["stenolog.plugins"] == {
         name: f"stenolog.contrib.plugins:{name}" for name in SYSTEMS
@@ -117,7 +121,7 @@ def test_opening_a_log_imports_no_plugin_that_is_not_used() -> None:
 
 def _is_own(path: Path, module: str) -> bool:
     """Return whether a module is in the same package of `contrib` as a file, or has their values."""
-    return module == "stenolog.contrib.programs" or module.split(".")[1:3] == [
+    return module in (programs.__name__, agents.__name__) or module.split(".")[1:3] == [
         "contrib",
         path.relative_to(PACKAGE).parts[1].removesuffix(".py"),
     ]

@@ -11,15 +11,18 @@ from functools import partial
 from stenolog.plugins import CHANNELS, EXPORTERS, PROGRAMS, TABLES, Reference
 
 
-def _program(name: str, *others: Callable[[], object]) -> Callable[[], None]:
+def _program(name: str, *others: Callable[[], object], file: str = "programs") -> Callable[[], None]:
     """Return a function that registers the program of this name in capitals, and `others`."""
 
     def register() -> None:
-        PROGRAMS.add_late(name, Reference(f"{__package__}.programs", name.upper().replace("-", "_")))
+        PROGRAMS.add_late(name, Reference(f"{__package__}.{file}", name.upper().replace("-", "_")))
         for other in others:
             other()
 
     return register
+
+
+_agent = partial(_program, file="agents")
 
 
 def _exporter(name: str, reference: str) -> Callable[[], None]:
@@ -32,17 +35,17 @@ def _channel(name: str) -> Callable[[], None]:
 
 adk = _program("adk")
 ai_sdk = _program("ai-sdk")
-amp = _program("amp")
+amp = _agent("amp")
 atif = _program("atif")
 burr = _program("burr")
-cline = _program("cline")
+cline = _agent("cline")
 copilot_cli = _program("copilot-cli")
 crewagent = _program("crewagent", _exporter("crewagent", "crewagent.export:TO_CREWAGENT"))
-cursor = _program("cursor")
+cursor = _agent("cursor")
 deepseek_harness = _program("deepseek-harness")
-droid = _program("droid")
+droid = _agent("droid")
 goose = _program("goose")
-kimi = _program("kimi")
+kimi = _agent("kimi")
 langgraph = _program("langgraph")
 mapping = _program("mapping")
 neurocrew = _program("neurocrew", _exporter("neurocrew", "neurocrew.export:TO_NEUROCREW"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from stenolog import plugins
 
+from .agents import file_format as _file
+
 _IN_MESSAGES = ("messages",)
 _ADK_SESSIONS = frozenset(("app_name", "user_id", "id", "state", "update_time"))
 _ADK_EVENTS = frozenset(("id", "app_name", "user_id", "session_id", "invocation_id", "timestamp"))
@@ -18,7 +20,6 @@ _CREWAGENT_FILES = (
     "conversations/index.json",
     "conversations/*/messages.json",
 )
-CLINE_BEGINS = b'[{"role":"user","content":[{"type":"text","text":"<task>'
 _DSH_TABLES = {
     "persistence_state": frozenset(("store_id",)),
     "sessions": frozenset(("id", "version", "created_at", "incarnation")),
@@ -49,26 +50,9 @@ _OPENHANDS_FILES = tuple(
 )
 
 
-def _file(
-    name: str, title: str, importer: str, *signatures: plugins.Signature, precedence: int = 0
-) -> plugins.FileFormat:
-    """Return a format of files, whose importer is in this package."""
-    return plugins.FileFormat(name, title, f"{__package__}.{importer}", signatures, precedence)
-
-
 def _program(*formats: plugins.FileFormat) -> plugins.Program:
     """Return a program named by the first format of its files."""
     return plugins.Program(formats[0].name, formats)
-
-
-def _of_editor(place: str) -> tuple[plugins.SessionFolder, ...]:
-    """Return the folders of an editor's data, one for each system that it runs on."""
-    homes = (
-        ("XDG_CONFIG_HOME", ".config"),
-        ("", "Library/Application Support"),
-        ("APPDATA", "AppData/Roaming"),
-    )
-    return tuple(plugins.SessionFolder(home, usual, place) for home, usual in homes)
 
 
 ADK = _program(
@@ -96,13 +80,6 @@ AI_SDK = _program(
         plugins.shows("role", "toolInvocations", inside=_IN_MESSAGES),
     )
 )
-AMP = _program(
-    _file("amp", "an Amp thread", "amp.threads:AMP", plugins.shows("id", "messages", whole=True))
-)._replace(
-    folders=(plugins.SessionFolder("XDG_DATA_HOME", ".local/share", "amp/threads"),),
-    executable="amp",
-    variables=("AMP_*",),
-)
 ATIF = _program(
     _file("atif", "an ATIF trajectory", "atif.files:ATIF", plugins.shows("schema_version", "steps"))
 )
@@ -115,38 +92,6 @@ BURR = _program(
         plugins.shows("type", "action_sequence_id"),
     )
 )._replace(folders=(plugins.SessionFolder("", ".burr", ""),))
-CLINE = _program(
-    _file(
-        "cline",
-        "a Cline task",
-        "cline.sessions:CLINE",
-        plugins.shows("sessionId", "origin", "messages", whole=True),
-        plugins.shows("role", "content", "modelInfo", whole=True),
-        plugins.Signature(begins=CLINE_BEGINS),
-        precedence=1,
-    )
-)._replace(
-    foreign=(
-        plugins.Foreign(
-            "the screen of a Cline task", plugins.shows("ts", "type", type=("say", "ask")), folder="tasks"
-        ),
-        plugins.Foreign(
-            "facts on a Cline task", plugins.shows("files_in_context", "model_usage"), folder="tasks"
-        ),
-        plugins.Foreign("a compaction of a Cline session", plugins.shows("source_message_count", "messages")),
-        plugins.Foreign(
-            "a Cline session without its messages",
-            plugins.shows("session_id", "workspace_root", "started_at"),
-        ),
-    ),
-    folders=(
-        plugins.SessionFolder("CLINE_DATA_DIR", ".cline/data", "sessions"),
-        plugins.SessionFolder("CLINE_DATA_DIR", ".cline/data", "tasks"),
-        *_of_editor("Code/User/globalStorage/saoudrizwan.claude-dev/tasks"),
-    ),
-    executable="cline",
-    requests=plugins.RequestSigns("cline", ("cline",)),
-)
 COPILOT_CLI = _program(
     _file(
         "copilot-cli",
@@ -169,39 +114,6 @@ CREWAGENT = _program(
         plugins.Signature(folder=_CREWAGENT_FILES),
     )
 )
-CURSOR = _program(
-    _file(
-        "cursor",
-        "Cursor's database of conversations",
-        "cursor.database:CURSOR",
-        plugins.Signature(tables={"cursorDiskKV": frozenset(("key", "value"))}),
-    )._replace(suffixes=(".vscdb",)),
-    _file(
-        "cursor-store",
-        "the database of a session of Cursor's agent",
-        "cursor.store:CURSOR_STORE",
-        plugins.Signature(tables={"meta": frozenset(("key", "value")), "blobs": frozenset(("id", "data"))}),
-    ),
-    _file(
-        "cursor-transcript",
-        "a Cursor transcript",
-        "cursor.transcript:CURSOR_TRANSCRIPT",
-        plugins.shows("role", "message.content"),
-    ),
-)._replace(
-    foreign=(
-        plugins.Foreign(
-            "a Cursor CLI stream", plugins.shows("session_id", "tool_call", type="tool_call"), is_stream=True
-        ),
-    ),
-    folders=(
-        plugins.SessionFolder("", ".cursor", "chats"),
-        plugins.SessionFolder("", ".cursor", "projects"),
-        *_of_editor("Cursor/User/globalStorage"),
-    ),
-    executable="cursor-agent",
-    variables=("CURSOR_*",),
-)
 DEEPSEEK_HARNESS = _program(
     _file(
         "deepseek-harness",
@@ -218,28 +130,6 @@ DEEPSEEK_HARNESS = _program(
         plugins.Signature(tables=_DSH_TABLES),
     ),
 )._replace(folders=(plugins.SessionFolder("", ".dsh", "sessions"),))
-DROID = _program(
-    _file(
-        "droid",
-        "a Droid session",
-        "droid.sessions:DROID",
-        plugins.shows("id", type="session_start"),
-        plugins.shows("message.role", "message.content", type="message"),
-    )
-)._replace(
-    foreign=tuple(
-        plugins.Foreign("a Droid stream", plugins.shows(*keys, type=types), is_stream=True)
-        for types, *keys in (
-            ("message", "session_id", "role", "text"),
-            (("tool_call", "tool_result"), "toolName"),
-            (("tool_call", "tool_result"), "toolId"),
-            ("completion", "finalText"),
-        )
-    ),
-    folders=(plugins.SessionFolder("", ".factory", "sessions"),),
-    executable="droid",
-    variables=("FACTORY_*",),
-)
 GOOSE = _program(
     _file(
         "goose",
@@ -263,32 +153,6 @@ GOOSE = _program(
 )._replace(
     folders=(plugins.SessionFolder("XDG_DATA_HOME", ".local/share", "goose/sessions"),),
     requests=plugins.RequestSigns("goose", ("goose",)),
-)
-KIMI = _program(
-    _file(
-        "kimi",
-        "a Kimi session",
-        "kimi.files:KIMI",
-        plugins.shows("protocol_version", type="metadata"),
-        plugins.shows("timestamp", "message.type", "message.payload"),
-        plugins.shows(type=("context.append_message", "context.append_loop_event")),
-        plugins.Signature(folder=("agents/main/wire.jsonl", "wire.jsonl")),
-    )
-)._replace(
-    foreign=(
-        plugins.Foreign(
-            "the context of a Kimi CLI session, imported by its `wire.jsonl`,",
-            plugins.shows(role=("_system_prompt", "_checkpoint", "_usage")),
-            is_stream=True,
-        ),
-    ),
-    folders=(
-        plugins.SessionFolder("KIMI_CODE_HOME", ".kimi-code", "sessions"),
-        plugins.SessionFolder("KIMI_SHARE_DIR", ".kimi", "sessions"),
-    ),
-    executable="kimi",
-    variables=("KIMI_*", "MOONSHOT_*"),
-    requests=plugins.RequestSigns("kimi", ("kimi",)),
 )
 LANGGRAPH = _program(
     _file(

@@ -46,6 +46,7 @@ def test_an_import_of_one_file_imports_one_importer(file: str, room: str) -> Non
     values = {f"stenolog.adapters.programs.{each}" for each in rooms} | {
         "stenolog.contrib.plugins",
         "stenolog.contrib.programs",
+        "stenolog.contrib.agents",
     }
 
     others = {

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from stenolog import importers
-from stenolog.contrib.programs import CLINE_BEGINS
+from stenolog.contrib.agents import CLINE_BEGINS
 from stenolog.events import Usage
 from stenolog.importers import Json, JsonObject, Record, as_dict, as_int, as_list, as_str, as_time
 
