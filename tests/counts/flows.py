@@ -96,15 +96,17 @@ def first_append(folder: Path) -> Rows:
 def next_requests(folder: Path) -> Rows:
     """Build the request after an answer and a message: for each API, with a budget or not, at three sizes."""
     import stenolog
-    from stenolog.context import Budget
+    from stenolog import context
 
     answer, question = stenolog.AssistantMessage(agent="coder", text="done"), stenolog.UserMessage("go on")
-    policies = {"": None, " under 32,000 tokens": Budget(32_000)}
+    policies = {"": None, " under 32,000 tokens": context.Budget(32_000)}
     found: Rows = {}
     with stenolog.open(folder / "next.db") as log:
+        looking_back = {kind: POLICIES[kind](context) for kind in (*POLICIES,)[3:]}
         for size in (100, 1_000, 10_000):
             conversation = talk(log, f"talk of {size}", size)
-            for api, (words, policy) in product(APIS, policies.items()):
+            more = product(("openai-chat",), looking_back.items())
+            for api, (words, policy) in (*product(APIS, policies.items()), *more):
                 runs = []
                 for _ in range(6):
                     conversation.extend([answer, question])

@@ -29,8 +29,8 @@ from stenolog.adapters.conversation.queries.requests.building import BuiltReques
 from stenolog.adapters.conversation.queries.requests.window_cache import windows_of
 from stenolog.adapters.store.reading import reader
 from stenolog.adapters.store.sidecar.checkpoints import CheckpointRun
-from stenolog.context import Budget
-from stenolog.domain.policy import Policy
+from stenolog.context import Budget, MissedMessages, Reminder, SinceLastTurn
+from stenolog.domain.policy import Policy, PolicyRule
 from stenolog.events import PositionRange
 from stenolog.parts import ImagePart
 from stenolog.projections.messages.sizes import COUNTERS as ESTIMATES
@@ -317,6 +317,22 @@ def test_a_new_process_goes_on_from_a_snapshot_under_every_policy(
         assert [each.source for each in made] == ["snapshot", "memory"]
         assert (again.bytes, later.bytes) == (first.bytes, whole.bytes)
         assert later == whole
+
+
+@pytest.mark.parametrize("chosen", [Reminder(5), MissedMessages(), SinceLastTurn()], ids=str)
+def test_a_new_process_reads_only_the_tail_under_a_policy_that_looks_back(
+    path: Path, chosen: PolicyRule, read: list[int]
+) -> None:
+    with stenolog.open(path) as log:
+        log["talk"].request("coder", policy=chosen)
+    for number in range(TURNS, TURNS + 20):
+        with stenolog.open(path, synchronous="normal") as log:
+            read.clear()
+            assert log["talk"].request("coder", policy=chosen).bytes
+            assert len(read) < 90
+            turn(log["talk"], number)
+            request = log["talk"].request("coder", policy=chosen)
+            assert request == build(log["talk"].entries(), "coder", policy=chosen)
 
 
 def test_a_session_that_nobody_asks_for_while_the_conversation_doubles_leaves_the_file(path: Path) -> None:

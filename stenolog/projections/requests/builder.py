@@ -129,8 +129,8 @@ def request_of(view: ReadView, api: str | Format, blobs: Mapping[str, bytes] = E
     check_askable(view)
     view.read = set()
     shown = contents(view)
-    units, delivered = since_last_turn(view, shown.units)
-    units = with_away(units, shown.entries, view.lane, view.policy.away, view.memory.began)
+    fresh, delivered = since_last_turn(view, shown.units, view.entries)
+    units, _ = with_away(view, fresh, shown.entries)
     sent = [*chain.from_iterable(units)]
     around = surround(view, tools_called(sent), shown.entries)  # 6
     end = sent[-1] if sent else None

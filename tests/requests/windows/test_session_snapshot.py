@@ -75,12 +75,11 @@ class Processes:
 
     def restart(self) -> None:
         found = self.session.captured(self.stored()) if self.session.is_storable else None
-        if found is None and (self.session.is_storable or self.window.is_unfit):
+        rest = None if self.session.is_storable else snapshot.without_text(self.window)
+        if found is None and rest is None:
             return
-        if found is not None:
-            self.segments = [*self.segments[: self.stored()], *found.segments()]
-        digests = [each.digest for each in self.segments]
-        made = SessionSnapshot(self.window.snapshot) if found is None else found.snapshot(digests)
+        self.segments = [*self.segments[: self.stored()], *found.segments()] if found else []
+        made = rest or found.snapshot([each.digest for each in self.segments])  # type: ignore[union-attr]
         read = STORED.validate_json(STORED.dump_json(made))
         rows = (self.log[at - 1] for first, last in read.window.rows for at in range(first, last + 1))
         self.begin(Window(self.lane, self.chosen, snapshot=read.window, entries=rows, blobs=BLOBS))

@@ -15,10 +15,11 @@ from typing import NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError, ModeSwitch, ToolResult
 from stenolog.domain.parts import says_something
+from stenolog.domain.policy import Pins
 from stenolog.projections.messages.message import Message
 from stenolog.projections.messages.sizes import Size, total
-from stenolog.projections.requests.pipeline.edits import is_edit
-from stenolog.projections.requests.pipeline.lane import LaneId
+from stenolog.projections.requests.pipeline.edits import is_edit, parts_wordings
+from stenolog.projections.requests.pipeline.lane import LaneId, pinned
 from stenolog.projections.requests.pipeline.prompt import tools_called
 from stenolog.projections.requests.pipeline.tool_groups import ToolGroup
 from stenolog.projections.views.tool_pairs import CallKey, Pair
@@ -63,7 +64,7 @@ class FrozenPrefix:
 
     `units` grows and never changes; it holds the first `rows` of the window, up to position `last`.
     `left_out` has the rule for each position that is not shown; `called` are the calls made, `tools` their
-    names, `answer` is the last answer. `end` is the last message.
+    names, `answer` is the last answer. `end` is the last message, `pinned` has the shown pinned entries.
     """
 
     def __init__(self) -> None:
@@ -77,6 +78,7 @@ class FrozenPrefix:
         self._size = Size()
         self.answer: ToolGroup | None = None
         self.end: Message | None = None
+        self.pinned: list[Entry] = []
 
     def add(
         self, units: Iterable[Unit], rows: Sequence[WindowRow], left_out: dict[int, str], last: int
@@ -108,6 +110,11 @@ class FrozenPrefix:
         self._measured = len(self.units)
         return self._size
 
+    def keep_pinned(self, entries: Sequence[Entry], pins: Pins) -> list[Entry]:
+        """Keep those that are frozen and pinned; return those that are not frozen."""
+        self.pinned += (each for each in entries if each.position <= self.last and pinned(each, pins))
+        return [each for each in entries if each.position > self.last]
+
     def without(self, number: int, rows: int) -> FrozenPrefix | None:
         """Return the prefix without its first units, of so many rows; None if a later one rests on these."""
         gone, rest = self.units[:number], self.units[number:]
@@ -115,7 +122,7 @@ class FrozenPrefix:
         # A late result is an orphan once its call is gone.
         late = called and "late-result" in [unit[0].rule for unit in rest]
         first = self.answer.said.calls if self.answer else ()
-        if not rest or self.left_out or late or not called.isdisjoint(first):
+        if not rest or self.left_out or self.pinned or late or not called.isdisjoint(first):
             return None
         made = FrozenPrefix()
         made.units, made.rows, made.called = rest, self.rows - rows, self.called - called
@@ -126,7 +133,7 @@ class FrozenPrefix:
 class FrozenAndTail(NamedTuple):
     """The window as a frozen prefix (`number` units, from `rows` rows) and the `units` of its tail.
 
-    `left_out` has the rule for each later position that is not shown.
+    `left_out` has the rule for each later position that is not shown, `entries` the shown entries.
     """
 
     frozen: FrozenPrefix
@@ -134,6 +141,7 @@ class FrozenAndTail(NamedTuple):
     rows: int
     units: list[Unit]
     left_out: dict[int, str]
+    entries: list[Entry]
 
 
 def changes_context(event: Event) -> bool:
@@ -164,6 +172,15 @@ def stands_earlier(entry: Entry, lane: LaneId) -> bool:
     return receipt is not None and receipt.view < entry.position - 1 and lane.owns(entry.event)
 
 
+def moves_others(rows: Sequence[WindowRow], entry: Entry, lane: LaneId) -> bool:
+    """Return whether an entry after these may bring others back, or is shown before them."""
+    before_it = (row.entry for row in reversed(rows))
+    # A result behind an answer that stands earlier is a late one: a message more than was measured.
+    return (
+        changes_context(entry.event) or parts_wordings(entry, before_it, lane) or stands_earlier(entry, lane)
+    )
+
+
 def thaws(frozen: FrozenPrefix, entry: Entry, pair: Pair | None, *, shown: bool) -> bool:
     """Return whether an entry changes the frozen prefix.
 
@@ -179,8 +196,11 @@ def thaws(frozen: FrozenPrefix, entry: Entry, pair: Pair | None, *, shown: bool)
     return receipt is not None and receipt.view < frozen.last
 
 
-def freeze(frozen: FrozenPrefix, tail: TailContents, answered: int) -> int:
-    """Freeze as many units as possible; return their number. `answered` is the lane's last answer."""
+def freeze(frozen: FrozenPrefix, tail: TailContents, answered: int, upto: int = ENDLESS) -> int:
+    """Freeze as many units as possible up to a position; return their number.
+
+    `answered` is the lane's last answer.
+    """
     made = tail.made
     for number in chain(_ends(made), _behind_changes(tail)):
         nth = _last_answer(made, number)
@@ -194,6 +214,8 @@ def freeze(frozen: FrozenPrefix, tail: TailContents, answered: int) -> int:
         first = min([p for one in made[number:] for p in one.positions], default=ENDLESS)
         rows = [row for row in tail.rows if row.entry.position < first]
         rest = tail.rows[len(rows) :]
+        if max(last, rows[-1].entry.position if rows else 0) > upto:
+            continue
         # A later row may belong before the end, or take some of the prefix out of context.
         if last >= first or [row for row in rest if not row.plain and changes_context(row.entry.event)]:
             continue

@@ -24,34 +24,68 @@ from stenolog.projections.formats.writer import EarlierMessages, Writer
 from stenolog.projections.messages.body_digest import MessageHash, conversation
 from stenolog.projections.messages.explanation import Explanation, LazyExplanation, Omission, tokens_of
 from stenolog.projections.messages.message import EMPTY_BLOBS, Body, Message, Preamble, Rendered
-from stenolog.projections.requests.pipeline.budget import since_last_turn
+from stenolog.projections.requests.pipeline.budget import positions_of, since_last_turn
 from stenolog.projections.requests.pipeline.omissions import dropped
-from stenolog.projections.requests.pipeline.prompt import Surroundings, surround, tools_called, with_away
+from stenolog.projections.requests.pipeline.prompt import (
+    AT_FIRST,
+    Surroundings,
+    surround,
+    tools_called,
+    with_away,
+)
 from stenolog.projections.requests.pipeline.tool_groups import preview_note
 from stenolog.projections.requests.request import Request
 from stenolog.projections.requests.sendable import check_askable, finished
 
-from .frozen import FrozenAndTail, FrozenPrefix, WindowRow
-from .snapshot import CapturedSession, ResumableSession, captured, fingerprint
+from .frozen import FrozenAndTail, Unit, WindowRow
+from .snapshot import CapturedSession, ResumableSession, captured, fingerprint, quotes_pins
 from .window import PartialWindowError, Window
 
 NOT_DELIVERED = frozenset[int]()
 
 
+class SentUnits:
+    """The units of a frozen prefix as they are sent: with notes around messages that the lane missed."""
+
+    def __init__(self, window: Window, stored: ResumableSession | None) -> None:
+        self.frozen, self.away = window.frozen, AT_FIRST if stored is None else stored.written.away
+        self.units: list[Unit] = window.frozen.units if window.policy.away is None else []
+        self._number = self._rows = 0
+
+    def extend(self, window: Window, told: FrozenAndTail) -> None:
+        """Add the units that were frozen since the last time, with their notes."""
+        fresh, rows = told.frozen.units[self._number : told.number], window.rows[self._rows : told.rows]
+        shown = (row.entry for row in rows if row.entry.position not in told.frozen.left_out)
+        titled, self.away = with_away(window, fresh, shown, self.away)
+        self.units += titled
+        self._number, self._rows = told.number, told.rows
+
+
 class Inputs(NamedTuple):
-    """All that a request is made of: the conversation, what surrounds it, what was delivered before."""
+    """All that a request is made of: the conversation, what surrounds it, what was delivered before.
+
+    Of `sent` the first `number` units are sent; without it, all of the frozen prefix was delivered.
+    """
 
     told: FrozenAndTail
     around: Surroundings
     rest: tuple[Message, ...]
     delivered: frozenset[int]
     end: Message | None
+    sent: SentUnits | None
+    number: int
 
     @property
     def messages(self) -> list[Message]:
         """Everything that is written, in order."""
-        units = islice(self.told.frozen.units, self.told.number)
+        units = islice(self.sent.units, self.number) if self.sent else ()
         return [*self.around.first, *chain.from_iterable(units), *self.rest]
+
+    @property
+    def had(self) -> frozenset[int]:
+        """The positions that were delivered before."""
+        units = () if self.sent else islice(self.told.frozen.units, self.told.number)
+        return self.delivered.union(*map(positions_of, units))
 
 
 @dataclass(slots=True)
@@ -69,7 +103,7 @@ class ExplainedLater:
         inputs, told = self.inputs, self.inputs.told
         messages, preamble = inputs.messages, inputs.around.preamble
         made = rendered or self.api.rendered(messages, preamble, self.blobs)
-        rules = dict.fromkeys(inputs.delivered, "delivered")
+        rules = dict.fromkeys(inputs.had, "delivered")
         for nth, row in enumerate(islice(self.rows, self.number)):
             left_out = told.frozen.left_out if nth < told.rows else told.left_out
             if row.entry.position in left_out:
@@ -101,7 +135,8 @@ class RequestSession:
         self._made: Request | None = None
         self._rest: tuple[Message, ...] = ()
         self.writer: Writer | None = None
-        self._writer_rests_on: tuple[FrozenPrefix, Preamble, tuple[Message, ...]] | None = None
+        self._writer_rests_on: tuple[SentUnits | None, Preamble, tuple[Message, ...]] | None = None
+        self._sent: SentUnits | None = None
         self._written = 0
         self._around: Surroundings
         self._around_rests_on: object = None
@@ -115,16 +150,16 @@ class RequestSession:
     @property
     def is_storable(self) -> bool:
         """True if what is written can be stored; otherwise another process reads the window's entries."""
-        # The last messages are cut with each turn, and what depends on the tail is written for each request.
-        is_new = self.window.policy.history.window[0] is not None or self.window.depends_on_tail
-        return not is_new and self.writer is not None and self.writer.is_storable
+        # The last messages are cut with each turn.
+        is_new = self.window.policy.history.window[0] is not None or quotes_pins(self.window)
+        return not (is_new or self._sent is None) and self.writer is not None and self.writer.is_storable
 
     def captured(self, stored: int = 0) -> CapturedSession | None:
         """Return the captured session without the first `stored` segments; None if there is none."""
-        writer, rests_on = self.writer, self._writer_rests_on
-        if writer is None or rests_on is None or rests_on[0] is not self.window.frozen:
+        writer, rests_on, sent = self.writer, self._writer_rests_on, self._sent
+        if writer is None or rests_on is None or sent is None or sent.frozen is not self.window.frozen:
             return None
-        return captured(self.window, writer, rests_on[2], stored)
+        return captured(self.window, writer, rests_on[2], sent.away, stored)
 
     def request(self) -> Request:
         """Return the window's request now; until the window takes an entry, only its body is made again.
@@ -191,7 +226,7 @@ class RequestSession:
             return whole.body, lambda: explain(whole)
         writer = self._at_work(inputs, self.api.writer)
         builder, self._earlier = writer.builder, writer.earlier
-        self._write_frozen(writer, inputs.told)
+        self._write_frozen(writer, inputs)
         parts, omitted = len(builder.parts), len(builder.omitted)
         body = writer.body(inputs.rest)
         # What stands for a missing blob must not be frozen: the blob may be there by the next request.
@@ -203,31 +238,46 @@ class RequestSession:
         del builder.parts[parts:], builder.omitted[omitted:]
         return body, lambda: explain(rendered)
 
-    def _write_frozen(self, writer: Writer, told: FrozenAndTail) -> None:
-        if self._written < told.number:
-            fresh = islice(told.frozen.units, self._written, told.number)
+    def _write_frozen(self, writer: Writer, inputs: Inputs) -> None:
+        if inputs.sent is not None and self._written < inputs.number:
+            fresh = islice(inputs.sent.units, self._written, inputs.number)
             writer.write([*chain.from_iterable(fresh)])
-            self._written = told.number
+            self._written = inputs.number
 
     def _inputs(self) -> Inputs:
-        window = self.window
-        if window.depends_on_tail:
-            told, delivered, entries = _render_all(window)
+        window, told = self.window, self.window.frozen_and_tail()
+        policy, frozen, delivered = window.policy, told.frozen, NOT_DELIVERED
+        units: Sequence[Unit] = told.units
+        if policy.history.delta and window.continues_session:
+            rows = [row.entry for row in window.rows[told.rows :]]
+            units, delivered = since_last_turn(window, told.units, rows)
+            sent = None
+        elif self._sent is None or self._sent.frozen is not frozen:
+            sent = SentUnits(window, self._stored)
         else:
-            told, delivered, entries = window.frozen_and_tail(), NOT_DELIVERED, []
-        said = [message for unit in told.units for message in unit]
-        end = said[-1] if said else told.frozen.end
-        around = self._surround({**told.frozen.tools, **tools_called(said)}, entries)
+            sent = self._sent
+        self._sent = sent
+        if policy.away is not None:
+            if sent is not None:
+                sent.extend(window, told)
+            units, _ = with_away(window, units, told.entries, sent.away if sent else AT_FIRST)
+        said = [message for unit in units for message in unit]
+        called = tools_called(said)
+        end = said[-1] if said else None
+        if sent is not None:
+            called, end = {**frozen.tools, **called}, end or frozen.end
+        around = self._surround(called, [*frozen.pinned, *told.entries])
         rest = (*said, *preview_note(end), *around.behind)
-        return Inputs(told, around, rest, delivered, end)
+        return Inputs(told, around, rest, delivered, end, sent, len(sent.units) if sent else 0)
 
     def _surround(self, tools: dict[str, None], entries: list[Entry]) -> Surroundings:
-        window, own = self.window, self.window.memory
-        cuts = window.cuts, window.policy.instructions is not None and window.summarised
+        window, own, policy = self.window, self.window.memory, self.window.policy
+        cuts = window.cuts, policy.instructions is not None and window.summarised
         # Everything that the text around the conversation is made of; most entries change none of it.
         # A tuple of the tools: equal dictionaries may be in another order, and the order is sent.
         rests_on = (window.settings, own.set_at, own.handoff, own.model, cuts, (*tools,))
-        if window.depends_on_tail or self._around_rests_on != rests_on:
+        asks = policy.reminder is not None or policy.history.delta
+        if asks or self._around_rests_on != rests_on:
             self._around, self._around_rests_on = surround(window, tools, entries), rests_on
         return self._around
 
@@ -235,10 +285,12 @@ class RequestSession:
         # What stands before the conversation is part of the body's beginning, so a change of it writes all
         # anew.
         preamble, first = inputs.around.preamble, inputs.around.first
-        rests_on = (inputs.told.frozen, preamble, first)
-        if self.writer is None or self._writer_rests_on != rests_on:
+        rests_on = (inputs.sent, preamble, first)
+        if self.writer is None or inputs.sent is None or self._writer_rests_on != rests_on:
             stored, self._stored = self._stored, None
-            if self.window.whole is not None and (
+            if inputs.sent is None:
+                stored = None
+            elif self.window.whole is not None and (
                 stored is None or stored.written.rests_on != fingerprint(preamble, first)
             ):
                 raise PartialWindowError
@@ -249,14 +301,6 @@ class RequestSession:
                 stored.resume(self.writer)
             self._writer_rests_on, self._written = rests_on, 0
         return self.writer
-
-
-def _render_all(window: Window) -> tuple[FrozenAndTail, frozenset[int], list[Entry]]:
-    """Return everything rendered at once, the delivered entries, and the shown ones."""
-    shown = window.contents()
-    units, had = since_last_turn(window, shown.units)
-    units = with_away(units, shown.entries, window.lane, window.policy.away, window.memory.began)
-    return FrozenAndTail(FrozenPrefix(), 0, 0, units, shown.left_out), had, shown.entries
 
 
 class TokenMeter(RequestSession):
@@ -279,7 +323,7 @@ class TokenMeter(RequestSession):
         check_askable(self.window)
         inputs = self._inputs()
         writer = self._at_work(inputs, self.api.writer)
-        self._write_frozen(writer, inputs.told)
+        self._write_frozen(writer, inputs)
         builder = writer.builder
         if self._counted is not writer:
             self._counted, self._parts, self._frozen = writer, 0, 0

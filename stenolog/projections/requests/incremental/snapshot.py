@@ -21,6 +21,7 @@ from stenolog.projections.messages.message import Message, Preamble, Role
 from stenolog.projections.messages.sizes import Size
 from stenolog.projections.requests.pipeline.budget import Cap
 from stenolog.projections.requests.pipeline.omissions import runs
+from stenolog.projections.requests.pipeline.prompt import AT_FIRST, Away
 from stenolog.projections.requests.pipeline.tool_groups import ToolGroup
 from stenolog.projections.views.context import SummaryRecord
 from stenolog.projections.views.tool_pairs import CallKey, Pair
@@ -78,7 +79,8 @@ class WrittenPrefix(NamedTuple):
     """The written messages of a frozen prefix.
 
     `segments` are the digests of their segments, `rest` has the messages after them, `ids` the ids of their
-    calls. `rests_on` is the digest of what stands around them.
+    calls. `rests_on` is the digest of what stands around them; empty: they are not written, for the backend
+    has them. `away` is the state after them.
     """
 
     frozen: FrozenState
@@ -87,6 +89,7 @@ class WrittenPrefix(NamedTuple):
     rest: bytes
     ids: tuple[tuple[str, int], ...]
     memo: bool
+    away: Away = AT_FIRST
 
 
 class SessionSnapshot(NamedTuple):
@@ -106,6 +109,7 @@ class CapturedSession(NamedTuple):
     messages: list[Any]
     ids: list[tuple[str, int]]
     memo: bool
+    away: Away
 
     @property
     def _segmented(self) -> int:
@@ -122,7 +126,7 @@ class CapturedSession(NamedTuple):
         rests_on, first = fingerprint(*self.surroundings), self.first + self._segmented
         ids = tuple((id, at) for id, at in self.ids if at >= first)
         rest = _text(self.messages[self._segmented :])
-        written = WrittenPrefix(self.frozen, rests_on, tuple(segments), rest, ids, self.memo)
+        written = WrittenPrefix(self.frozen, rests_on, tuple(segments), rest, ids, self.memo, self.away)
         return SessionSnapshot(self.window, written)
 
 
@@ -130,10 +134,11 @@ def _text(messages: Sequence[Any]) -> bytes:
     return compact(messages)[1:-1].encode()
 
 
-def captured(window: Window, writer: Writer, first: Sequence[Message], stored: int) -> CapturedSession | None:
+def captured(
+    window: Window, writer: Writer, first: Sequence[Message], away: Away, stored: int
+) -> CapturedSession | None:
     """Return a session's capture without the first `stored` segments; None if impossible now."""
-    # The next entry may undo a cut, or let go what stayed beside it, and both ask for the entries.
-    if not writer.may_resume or window.measure.missing or window.holes or window.uncut is not None:
+    if not writer.may_resume:
         return None
     begin = stored * SEGMENT
     held = begin - writer.call_ids.earlier
@@ -149,7 +154,23 @@ def captured(window: Window, writer: Writer, first: Sequence[Message], stored: i
         writer.builder.messages[held:],
         writer.call_ids.since(begin),
         writer.memo,
+        away,
     )
+
+
+def quotes_pins(window: Window) -> bool:
+    """Return whether a reminder quotes pinned entries, however old."""
+    reminder = window.policy.reminder
+    return reminder is not None and reminder.pins and window.policy.pins is not None
+
+
+def without_text(window: Window) -> SessionSnapshot | None:
+    """Return a window's snapshot, of its tail alone if the backend has the rest; None if impossible now."""
+    may_go = window.continues_session and not (window.is_capped or quotes_pins(window))
+    frozen = _frozen_state(window) if may_go else None
+    if frozen is not None:
+        return SessionSnapshot(_tail(window), WrittenPrefix(frozen, "", (), b"", (), memo=False))
+    return None if window.is_unfit else SessionSnapshot(window.snapshot)
 
 
 def _tail(window: Window) -> WindowSnapshot:
@@ -179,7 +200,8 @@ def _pairs(window: Window) -> tuple[Pair, ...]:
 
 def _frozen_state(window: Window) -> FrozenState | None:
     frozen, end = window.frozen, window.frozen.end
-    if end is None:
+    # The next entry may undo a cut, or let go what stayed beside it, and both ask for the entries.
+    if end is None or window.measure.missing or window.holes or window.uncut is not None:
         return None
     # Only a call without a result, or with one in the tail, can get one there.
     later = (*window.pairing.waiting, *(pair.call for pair in _pairs(window) if pair.call))

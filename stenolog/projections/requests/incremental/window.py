@@ -35,7 +35,6 @@ from stenolog.projections.requests.pipeline.budget import (
 from stenolog.projections.requests.pipeline.edits import (
     Edited,
     edited,
-    parts_wordings,
     with_notes,
 )
 from stenolog.projections.requests.pipeline.lane import LaneId, LaneMemory
@@ -56,14 +55,14 @@ from stenolog.projections.views.tool_pairs import Call, CallKey, Pair, ToolCallI
 
 from .bounds import NO_SIZE, bound, counts_against, size_as_shown
 from .frozen import (
+    ENDLESS,
     FrozenAndTail,
     FrozenPrefix,
     TailContents,
     WindowRow,
-    changes_context,
     freeze,
     is_plain,
-    stands_earlier,
+    moves_others,
     thaws,
 )
 
@@ -98,7 +97,6 @@ class PartialWindowError(Exception):
 class Window(View):
     """The view of one lane under one policy, with a row for each entry in it.
 
-    `depends_on_tail`: the policy makes the first messages depend on later entries.
     `whole`, if set, folds the log anew up to a position: this window goes on from a session's snapshot, and
     has no rows of its first `earlier` entries.
     """
@@ -125,7 +123,6 @@ class Window(View):
         self.entries = list(entries)
         self._answered = 0
         self.frozen = FrozenPrefix()
-        self.depends_on_tail = policy.away is not None or policy.history.delta or policy.reminder is not None
         self.holes = NEWEST if any(run.rule == NO_ROOM for run in self.left_out) else frozenset()
         self._titles = total(map(self.measure.of, titles(policy.away))) if policy.away else Size()
         self._caps: tuple[Cap, ...] = caps(policy)
@@ -194,7 +191,7 @@ class Window(View):
         if self._caps:
             released = bool(self.holes) and (self._kept_by != kept_by or not self.holes.isdisjoint(NEWEST))
             # What is not plain may bring entries back, or stand where it was not measured.
-            surely = released or (not is_plain and self._moves_others(entry))
+            surely = released or (not is_plain and moves_others(self.rows, entry, self.voice))
             self._keep_within_caps(arrival, surely=surely)
         return arrival
 
@@ -233,11 +230,21 @@ class Window(View):
         return Contents(units, tail.left_out, tail.entries, tail.edits)
 
     def frozen_and_tail(self) -> FrozenAndTail:
+        upto = ENDLESS
+        if self.policy.history.delta and self.continues_session:
+            # The backend has what was frozen, so that it can be passed over.
+            upto = self.state.lane(self.lane.address).seen
+            if self.frozen.last > upto:
+                self.check_whole()
+                self.frozen = FrozenPrefix()
         frozen = self.frozen
         tail = self._tail_contents(frozen)
-        number = freeze(frozen, tail, self.memory.answered)
+        number = freeze(frozen, tail, self.memory.answered, upto)
+        entries = tail.entries
+        if number and self.policy.pins is not None:
+            entries = frozen.keep_pinned(entries, self.policy.pins)
         rest = [unit for unit in tail.units[number:] if unit]
-        return FrozenAndTail(frozen, len(frozen.units), frozen.rows, rest, tail.left_out)
+        return FrozenAndTail(frozen, len(frozen.units), frozen.rows, rest, tail.left_out, entries)
 
     def check_whole(self) -> None:
         """Raise `PartialWindowError` if the entries before a snapshot are not here."""
@@ -264,16 +271,6 @@ class Window(View):
             if self.counts(cap.rule) and not size.fits(cap.room):
                 return False
         return True
-
-    def _moves_others(self, entry: Entry) -> bool:
-        """Return whether an entry may bring others back, or is shown before them."""
-        before_it = (row.entry for row in reversed(self.rows))
-        # A result behind an answer that stands earlier is a late one: a message more than was measured.
-        return (
-            changes_context(entry.event)
-            or parts_wordings(entry, before_it, self.voice)
-            or stands_earlier(entry, self.voice)
-        )
 
     def _add(self, row: WindowRow) -> None:
         self.rows.append(row)
@@ -365,7 +362,8 @@ class Window(View):
         The bounds count a placeholder and a stub for each call.
         """
         policy, is_only = self.policy, len(self._caps) == 1 and self.whole is None
-        is_simple = policy.pins is None and not (self.depends_on_tail or self.voice.shared)
+        is_simple = not (policy.pins or policy.away or policy.reminder or policy.history.delta)
+        is_simple = is_simple and not self.voice.shared
         if policy.budget is None or not (is_only and is_simple and self._is_plain(self.rows)):
             return False
         (cap,), size = self._caps, size_as_shown(self, self.frozen_and_tail())

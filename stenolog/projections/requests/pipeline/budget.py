@@ -6,7 +6,7 @@ A cut goes far enough to stay for a while.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, islice
 from operator import attrgetter
 from types import MappingProxyType
@@ -185,10 +185,12 @@ def tidy(view: View, shown: Contents) -> bool:
     return True
 
 
-def since_last_turn(view: View, units: list[Unit]) -> tuple[list[Unit], frozenset[int]]:
+def since_last_turn(
+    view: View, units: list[Unit], entries: Iterable[Entry]
+) -> tuple[list[Unit], frozenset[int]]:
     """Return the units that the backend lacks under `SinceLastTurn`, and the positions that it has.
 
-    An answer stays with results that the backend lacks.
+    An answer stays with results that the backend lacks. `entries` are those of the units, shown or not.
     """
     if not view.continues_session:
         return units, frozenset()
@@ -200,7 +202,7 @@ def since_last_turn(view: View, units: list[Unit]) -> tuple[list[Unit], frozense
         if view.policy.history.window[0] and all(span.last <= seen for span in record.summary.spans)
     }
     # Where the words of others are shown as its own, the backend has not said them.
-    others = {e.position for e in view.entries if view.voice.shared and not view.lane.wrote(e.event)}
+    others = {e.position for e in entries if view.voice.shared and not view.lane.wrote(e.event)}
     for unit in units:
         if positions_of(unit) <= delivered:
             had |= positions_of(unit)

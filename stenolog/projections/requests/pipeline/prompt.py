@@ -131,7 +131,7 @@ def reserved_size(view: View, shown: Contents) -> Size:
     if view.version < 6:
         texts += [compact([tool.name, tool.description, tool.parameters]) for tool in card.tools or ()]
     messages = (Message("system", (TextPart(text=text),), (), "") for text in texts)
-    units = with_away(shown.units, shown.entries, view.lane, view.policy.away, view.memory.began)
+    units, _ = with_away(view, shown.units, shown.entries)
     notes = [message for unit in units for message in unit if message.rule == "away-note"]
     around = total(view.measure.of(message) for message in messages)
     around = around.plus(Size(tokens=parameters_size(card, view.counter)))
@@ -253,18 +253,31 @@ def _set_at(view: View, name: str) -> tuple[int, ...]:
 Unit = tuple[Message, ...]
 
 
-def with_away(
-    units: Sequence[Unit], entries: Iterable[Entry], lane: LaneId, away: MissedMessages | None, began: int = 0
-) -> list[Unit]:
-    """Return the units with a note before and after each run of missed messages.
+class Away(NamedTuple):
+    """State after some units: `now` is in a run of missed messages, `been_here` after an own answer."""
 
-    `began` is where its first answer was asked for (0: none), perhaps out of the window.
+    now: bool = False
+    been_here: bool = False
+
+
+AT_FIRST = Away()
+
+
+def with_away(
+    view: View, units: Sequence[Unit], entries: Iterable[Entry], before: Away = AT_FIRST
+) -> tuple[Sequence[Unit], Away]:
+    """Return the units with a note before and after each run of missed messages, and the state after them.
+
+    `entries` are those shown in the units, `before` is the state after earlier units.
     """
+    lane, away = view.lane, view.policy.away
     if away is None:
-        return list(units)
+        return units, before
     missed = {entry.position for entry in entries if _is_missed(entry, lane)}
     titled: list[Unit] = []
-    away_now = been_here = False
+    away_now, been_here = before
+    # Where the first answer was asked for, perhaps out of the window.
+    began = view.memory.began
     for unit in units:
         others_tool = unit[0].rule == "attributed" and unit[0].by == "tool"
         # By the receipts of its answers, which tell where its turns lie: so the notes never move.
@@ -276,7 +289,7 @@ def with_away(
             away_now = gone
         titled.append(unit)
         been_here = been_here or unit[0].role == "assistant"
-    return titled
+    return titled, Away(away_now, been_here)
 
 
 def titles(away: MissedMessages) -> tuple[Message, Message]:

@@ -34,8 +34,8 @@ from stenolog.projections.requests.incremental.snapshot import (
     ResumableSession,
     SessionSnapshot,
     segment_of,
+    without_text,
 )
-from stenolog.projections.requests.incremental.window import WindowSnapshot
 
 from .window_cache import CachedWindow, Key, WindowListener
 
@@ -145,21 +145,22 @@ class Keeper(WindowListener):
     def take(self, held: CachedWindow, entry: Entry) -> None:
         # Of a window under a cap, so that requests of the past find one near.
         if folds.is_snapshot_position(entry) and held.window.is_capped and not held.window.is_unfit:
-            self._write_rows(held.window.snapshot, bytes.fromhex(entry.digest))
+            self._write_rows(SessionSnapshot(held.window.snapshot), bytes.fromhex(entry.digest))
 
     def work(self, held: CachedWindow, *, at_end: bool = False) -> Callable[[], None] | None:
         self.due, digest = held.window.position + FEWEST, bytes.fromhex(held.digest)
         works = [self._work(each, digest, at_end) for each in held.sessions.values() if each.is_storable]
         # After a cut the rows are of use, and no text from before it.
         if (not works or held.window.is_capped) and self._wants_rows(held, at_end):
-            works += [partial(self._write_rows, held.window.snapshot, digest)]
+            rows = without_text(held.window)
+            works += [] if rows is None else [partial(self._write_rows, rows, digest)]
         due = [work for work in works if work is not None]
         return partial(_all, due) if due else None
 
     def _wants_rows(self, held: CachedWindow, at_end: bool) -> bool:
         window = held.window
         least = FEWEST if at_end else max(OFTEN, window.number // SHARE)
-        return window.position - self._rows_at >= least and not window.is_unfit
+        return window.position - self._rows_at >= least
 
     def _work(self, session: RequestSession, digest: bytes, at_end: bool) -> Callable[[], None] | None:
         writer, api = session.writer, wire(session.api)
@@ -177,9 +178,9 @@ class Keeper(WindowListener):
         found = session.captured(len(written.digests))
         return None if found is None else partial(self._write, api, written, found, digest, number)
 
-    def _write_rows(self, window: WindowSnapshot, digest: bytes) -> None:
-        self._put(ROWS, StoredSnapshot(self.under, SessionSnapshot(window)), digest)
-        self._rows_at = window.position
+    def _write_rows(self, rows: SessionSnapshot, digest: bytes) -> None:
+        self._put(ROWS, StoredSnapshot(self.under, rows), digest)
+        self._rows_at = rows.window.position
 
     def _write(
         self, api: str, written: KeptSegments, found: CapturedSession, digest: bytes, number: int
