@@ -365,6 +365,24 @@ def test_a_snapshot_under_a_card_that_needs_what_is_not_here_is_not_used(
         assert log["talk"].request("coder") == build(log["talk"].entries(), "coder", blobs=log.blobs)
 
 
+def test_a_log_that_stores_no_sessions_sends_the_same_and_others_can_store_them(path: Path) -> None:
+    with stenolog.open(path) as log:
+        log["talk"].fork(after=TURNS * 4 + 1, name="recorded")
+    with stenolog.open(path) as log:
+        log.stores_sessions = False
+        for number in range(TURNS, TURNS * 2):
+            turn(log["recorded"], number)
+            log["recorded"].request("coder")
+        assert_whole(log["recorded"])
+    with stenolog.open(path) as log:
+        key = log["recorded"].key or 0
+        assert not log.checkpoints.latest(key, "session")
+        assert_whole(log["recorded"])
+    with stenolog.open(path) as log:
+        assert log.checkpoints.latest(key, "session")
+        assert_whole(log["recorded"])
+
+
 def test_snapshots_take_less_room_than_the_log_however_often_they_are_written(path: Path) -> None:
     with stenolog.open(path) as log:
         for number in range(TURNS, TURNS * 4):

@@ -68,10 +68,12 @@ class LogHandle:
     """An open log: its file, caches beside it, and streams known to this process.
 
     `application` is the log as an application of the `eventsourcing` library. `windows` caches requests'
-    windows. `on_request`, if set, is called with each request built.
+    windows. `on_request`, if set, is called with each request built. `stores_sessions`: what was written of
+    requests is stored beside the log for other processes.
     """
 
     on_request: Callable[[Any], object] | None = None
+    stores_sessions = True
 
     def __init__(self, application: LogApplication) -> None:
         self.application = application

@@ -231,6 +231,8 @@ def record(config: RecordingConfig) -> int:
     reader = JournalReader(Path(config.folder), config.notify)
     recorded = 0
     with open_log(config.database) as log:
+        # Each request is built once, for its receipt, and seldom asked for again.
+        log.stores_sessions = False
         assembler = Assembler(Transcriber(log, work=working_place(config.cwd)))
         for each in reader:
             for exchange in assembler.take(each):

@@ -249,10 +249,11 @@ def _of(
     """Return the window that goes on from a snapshot; without one, at the beginning."""
     begin, blobs = START if found is None else found.stored.snapshot.window, conversation.log.blobs
     window = Window(key.lane, *chosen, begin, _rows(conversation, begin), blobs)
-    keeper = session_snapshots.Keeper(conversation, key, session_snapshots.under(*chosen), begin.position)
-    held = CachedWindow(window, blobs, keeper, by_card=policy is None, begin=begin.position)
+    held = CachedWindow(window, blobs, WindowListener(), by_card=policy is None, begin=begin.position)
+    if conversation.log.stores_sessions:
+        under = session_snapshots.under(*chosen)
+        held.listener = session_snapshots.Keeper(conversation, key, under, begin.position, found)
     if found is not None:
-        keeper.resume(found)
         held.digest = found.digest
     return held
 

@@ -128,17 +128,22 @@ class Keeper(WindowListener):
     It does not refer to the log, which is closed when nobody does.
     """
 
-    def __init__(self, conversation: StreamHandle, key: Key, under: str, position: int) -> None:
+    def __init__(
+        self,
+        conversation: StreamHandle,
+        key: Key,
+        under: str,
+        position: int,
+        loaded: LoadedSnapshot | None = None,
+    ) -> None:
+        """`position` is where the window begins, after the stored snapshot if one was `loaded`."""
         log = conversation.log
         self.checkpoints, self.recorder, self.seals = log.checkpoints, log.recorder, log.seals
         self.key, self.name, self.under = key.key, name_of(key), under
         self.due = FEWEST
         self._rows_at = position
         self._written: dict[str, KeptSegments] = {}
-
-    def resume(self, loaded: LoadedSnapshot) -> None:
-        """Go on after a stored snapshot."""
-        if loaded.session is not None:
+        if loaded is not None and loaded.session is not None:
             digests = loaded.session.written.segments
             self._written[loaded.api] = KeptSegments(None, digests, loaded.stored.streams)
 
