@@ -38,8 +38,10 @@ LAYOUT = 3
 """The `user_version` of the file; one of another layout begins anew."""
 # In a page of 8192 bytes a usual run has room; a longer one takes pages of its own.
 # Nothing is lost with the file, so no write waits for the disk.
-PRAGMAS = ("page_size = 8192", "journal_mode = WAL", "synchronous = OFF", "secure_delete = ON")
+PRAGMAS = ("synchronous = OFF", "secure_delete = ON")
 PREPARE = (
+    "PRAGMA page_size = 8192",
+    "PRAGMA journal_mode = WAL",
     "BEGIN IMMEDIATE",
     "DROP TABLE IF EXISTS checkpoints",
     """CREATE TABLE checkpoints (

@@ -139,7 +139,9 @@ def _resumed(
     if found.session is not None:
         found.session.window(held.window, lambda at: _fresh(conversation, key, at, policy).window)
         held.resume(out, found.session)
-    _extend(conversation, held, None)
+    # Of a fork the stored position may be its parent's.
+    if not _goes_on(conversation, held) and held.usable:
+        _extend(conversation, held, None)
     return held if held.usable else None
 
 

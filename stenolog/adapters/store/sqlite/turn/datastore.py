@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import get_args
@@ -42,14 +42,19 @@ WAL_PAGES = (WAL_BYTES - 100_000) // (schema.PAGE_SIZE + 24)
 # Shorter than the deadline: moving it can wait for the next time, and a delete must not wait for readers.
 CHECKPOINT_MS = 2_000
 """Milliseconds that `checkpoint_wal` waits for readers."""
-PRAGMAS = (
-    "foreign_keys = ON",
+READER = (
+    f"cache_size = -{CACHE_KB}",
     # A file from elsewhere may bring views or triggers that call functions.
     "trusted_schema = OFF",
-    # Deleted rows are overwritten with zeros, so that no deleted word stays in a free page.
-    "secure_delete = ON",
     # Finds a damaged page when it is read, before its rows are used.
     "cell_size_check = ON",
+)
+WRITER = (
+    *READER[1:],
+    WRITER_CACHE,
+    "foreign_keys = ON",
+    # Deleted rows are overwritten with zeros, so that no deleted word stays in a free page.
+    "secure_delete = ON",
     f"wal_autocheckpoint = {WAL_PAGES}",
     # A long reader lets the write-ahead log grow; a checkpoint cuts it back to this.
     f"journal_size_limit = {4 * WAL_BYTES}",
@@ -212,7 +217,7 @@ class SqliteLogDatastore(SQLiteDatastore):
                 file_safety.create_private(self.file)
             for part in ("-wal", "-shm"):
                 file_safety.follow_permissions(f"{self.file}{part}", self.file, make=False)
-        connection = self._guarded(lambda: self.connect(WRITER_CACHE))
+        connection = self._guarded(lambda: self.connect((f"synchronous = {self.synchronous}", *WRITER)))
         try:
             self._prepare(connection, note)
             self._look_around(connection, note)
@@ -281,8 +286,8 @@ class SqliteLogDatastore(SQLiteDatastore):
                     raise
                 time.sleep(0.01)
 
-    def connect(self, cache: str = f"cache_size = -{CACHE_KB}") -> event_rows.Connection:
-        """Return a new connection with our settings; the caller closes it."""
+    def connect(self, settings: Iterable[str] = READER) -> event_rows.Connection:
+        """Return a new connection with our settings, by default for reading; the caller closes it."""
         # SQLite would join a new file of that name with the write-ahead log of the old one.
         self.opened_file.check()
         connection = sqlite3.connect(
@@ -296,8 +301,8 @@ class SqliteLogDatastore(SQLiteDatastore):
             factory=event_rows.Connection,
         )
         try:
-            for pragma in (f"synchronous = {self.synchronous}", cache, *PRAGMAS):
-                connection.execute(f"PRAGMA {pragma}")
+            for setting in settings:
+                connection.execute(f"PRAGMA {setting}")
         except BaseException:
             connection.close()
             raise
