@@ -15,25 +15,36 @@ import stenolog
 
 
 class Row(NamedTuple):
-    """One measured figure and the limit it must not pass. `unit` "x" is a ratio to the floor."""
+    """One measured figure and the limit it must not pass. `unit` "x" is a ratio to the floor.
+
+    A decision accepts figures up to `known` though they are over the limit; `why` names it and its reason.
+    """
 
     name: str
     value: float
     limit: float
     unit: str = "x"
     note: str = ""
+    known: float = 0.0
+    why: str = ""
 
     @property
     def ok(self) -> bool:
         return self.value <= self.limit
+
+    @property
+    def is_missed(self) -> bool:
+        """True if the figure is over its limit, and over what a decision accepts."""
+        return self.value > max(self.limit, self.known)
 
     def line(self) -> str:
         """Return the row as it is printed."""
         value, limit = (
             "-" if number == math.inf else f"{number:.4g} {self.unit}" for number in (self.value, self.limit)
         )
-        note = f" ({self.note})" if self.note else ""
-        return f"{'ok' if self.ok else 'MISS':4} {value:>10} {limit:>10}  {self.name}{note}"
+        found = "ok" if self.ok else "MISS" if self.is_missed else "adr"
+        note = "; ".join(filter(None, (self.note, "" if self.ok else self.why)))
+        return f"{found:4} {value:>10} {limit:>10}  {self.name}{f' ({note})' if note else ''}"
 
 
 def compiled() -> None:

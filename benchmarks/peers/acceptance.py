@@ -30,22 +30,20 @@ conversation = stenolog.open({path!r})["talk"]
 conversation.request("assistant", api="openai-chat", policy=Budget(tokens=32_000))"""
 OPENED = "a new process: open and the whole history, against floor"
 NEXT_OF = f"a new process: the next request of {COLD * STEPS:,} entries, against the import alone"
-READ = "entries have digests, ids and two indexes, requests are exact bodies; the loop by hand decodes rows"
-HELD = "entries have digests, ids and two indexes, requests are exact bodies; the loop has its list"
 SETTLED = "turn 1,200, settled, against floor_cached"
 MANY_TALKS = "an event in many conversations, against floor"
 HALF = "the list at the half of a conversation, against floor"
-WHY = {
-    "turn 10 against floor": READ,
-    "turn 1,000 against floor_cached": HELD,
-    "turn 4,000 against floor_cached": HELD,
-    SETTLED: HELD,
-    MANY_TALKS: "each conversation has a handle, a lane and a request of its own",
-    HALF: "the entries up to there are read, checked and folded; the loop by hand reads its rows",
-    OPENED: READ,
-    NEXT_OF: "it imports what only requests need, opens the file, reads, and builds the request",
+KNOWN = {
+    "turn 10 against floor": 1.5,
+    "turn 1,000 against floor_cached": 2.3,
+    "turn 4,000 against floor_cached": 2.3,
+    SETTLED: 3.7,
+    MANY_TALKS: 2.2,
+    HALF: 12,
+    OPENED: 2.7,
 }
-"""What a row that is missed pays for."""
+"""The figures that decision 24 accepts, which has the reasons."""
+WHY = "decision 24"
 NOTHING = {
     "race": ("lost", "doubled", "reordered", "broken", "refused"),
     "clock": ("lost", "doubled", "reordered"),
@@ -120,10 +118,9 @@ def rows_of(bench: Bench, turns: int) -> int:
 
 
 def rows(found: dict[str, Found]) -> Iterator[Row]:
-    """Yield the measures against their limits; a missed limit says why, and an unmeasured one has no row."""
+    """Yield the measures against their limits; an unmeasured one has no row."""
     for row in limited(found):
-        why = "" if row.ok else WHY.get(row.name, "")
-        yield row._replace(note=": ".join(filter(None, (row.note, why))))
+        yield row._replace(known=KNOWN[row.name], why=WHY) if row.name in KNOWN else row
 
 
 def limited(found: dict[str, Found]) -> Iterator[Row]:

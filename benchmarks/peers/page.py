@@ -39,7 +39,7 @@ def show(quick: bool = False) -> int:
         print(row.line())
     if quick:
         print("\nQuick: these figures are rough, and MISS means nothing, but for what is counted.")
-    return 1 if any(not row.ok and not (quick and row.unit == "x") for row in rows) else 0
+    return 1 if any(row.is_missed and not (quick and row.unit == "x") for row in rows) else 0
 
 
 def write() -> None:
