@@ -146,11 +146,16 @@ def write(folder: Path, size: int, seed: int = 6) -> int:
     for share, talk in zip(SHARES, (claude_code, codex, openai, claude_code), strict=True):
         left -= file(folder / f"{next(number)}.jsonl", make, talk, int(size * share))
     while left > 0:
-        short = min(int(make.random.lognormvariate(11.5, 1.2)) + 20_000, 2 * MB, max(left, 20_000))
-        place = folder / f"project-{make.random.randrange(20)}"
-        place.mkdir(exist_ok=True)
-        left -= file(place / f"{next(number)}.jsonl", make, make.random.choice(TALKS), short)
+        left -= short_file(folder, make, next(number), max(left, 20_000))
     return next(number)
+
+
+def short_file(folder: Path, make: Maker, number: int, most: int = 2 * MB) -> int:
+    """Write a short transcript in a project's folder; return its bytes."""
+    short = min(int(make.random.lognormvariate(11.5, 1.2)) + 20_000, 2 * MB, most)
+    place = folder / f"project-{make.random.randrange(20)}"
+    place.mkdir(exist_ok=True)
+    return file(place / f"{number}.jsonl", make, make.random.choice(TALKS), short)
 
 
 def file(path: Path, make: Maker, talk: Talk, size: int) -> int:

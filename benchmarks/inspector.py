@@ -1,13 +1,15 @@
 """The pages of `stenolog inspect` in Chromium, beside an empty page of the same server in the same browser.
 
-A conversation of 5,000 entries and one of 50,000, of three agents with a budget of 8,000 tokens; and a log of
-10,000 conversations. The server is a process of its own, as is the one that appends.
+A conversation of 5,000 entries and one of 50,000, of three agents with a budget of 8,000 tokens; a log of
+10,000 conversations; and a folder of 300 sessions, the shared transcripts among them if there are any. The
+server is a process of its own, as is the one that appends.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,11 +22,12 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks import many
+from benchmarks import _transcripts, many
 from benchmarks._ratio import Row, compiled
 from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.conversation import log as logs
 from stenolog.context import Budget
+from stenolog.importers import files_in
 from tests.browser.browsing import chromium, inspected
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 
 SIZES = (5_000, 50_000)
 CONVERSATIONS = 10_000
+SESSIONS = 300
+SHARED = Path(__file__).parents[2] / "shared" / "transcripts"
 DIFFERING = 700
 """Entries whose request has some 200 kB."""
 ROUNDS = 7
@@ -129,6 +134,7 @@ def run() -> Iterable[Row]:
                 yield notches(page, url)
                 yield live(page, url, db)
             yield first_paint(browser, db)
+            yield from importing(browser, Path(folder))
             full = Path(folder, "many.db")
             many.filled(full, CONVERSATIONS)
             with served(full) as url, opened(browser) as page:
@@ -287,6 +293,36 @@ def first_paint(browser: Browser, db: Path) -> Row:
                 found.append((time.perf_counter() - start) * 1e3)
     row = ms("from `stenolog inspect` to the first page", found[1:], 1000)
     return row._replace(note=f"{row.note}; {found[0]:.0f} ms the first time")
+
+
+def importing(browser: Browser, folder: Path) -> Iterator[Row]:
+    """Yield the rows of a folder: until the page can be used, until all is in, a page meanwhile."""
+    given = folder / "sessions"
+    given.mkdir()
+    if SHARED.is_dir():
+        shutil.copytree(SHARED, given / "shared")
+    make, there = _transcripts.Maker(7), len([*files_in(given)])
+    size = sum(_transcripts.short_file(given, make, number) for number in range(SESSIONS - there))
+    size += sum(file.stat().st_size for file in (given / "shared").rglob("*") if file.is_file())
+    what, meanwhile = f"a folder of {SESSIONS} sessions, {size / 1e6:.0f} MB", list[float]()
+    with opened(browser) as page:
+        start = time.perf_counter()
+        with inspected(folder / "imported.db", str(given), "--no-open") as url:
+            page.goto(url, wait_until="commit")
+            page.wait_for_selector("#importing .words:not(:empty)")
+            page.evaluate(PAINTED)
+            usable = time.perf_counter() - start
+            first = page.wait_for_selector("#found a[href*='/read/']", state="attached")
+            begun, link = time.perf_counter() - start, first and first.get_attribute("href")
+            with opened(browser) as reader:
+                reader.goto(url, wait_until="commit")
+                while page.query_selector("#importing progress"):
+                    meanwhile.append(timed(partial(loaded, reader, f"{url.rpartition('/?')[0]}{link}")) * 1e3)
+                    time.sleep(0.2)
+            yield Row(f"{what}: usable", usable, 2, "s", f"the first conversation after {begun:.1f} s")
+            words = page.inner_text("#importing .words")
+            yield Row(f"{what}: all", time.perf_counter() - start, 30, "s", words)
+    yield ms(f"{what}: a conversation read meanwhile", meanwhile, 500)
 
 
 def first_page(page: Page, url: str) -> Iterator[Row]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
@@ -163,3 +166,114 @@ def test_another_server_of_this_machine_is_sent_neither_the_cookie_nor_the_place
     assert asked
     for secret in (place, str(cookie["value"]), urlsplit(url).query):
         assert not [each for each in asked if secret in each]
+
+
+# A stranger with a folder of sessions, and one command.
+
+SESSIONS = 300
+BAKERY = Path(__file__).parents[2] / "docs" / "examples" / "session.jsonl"
+QUESTION = "How many loaves does oven.py bake at most?"
+DROP = """([name, text]) => {
+    const data = new DataTransfer();
+    data.items.add(new File([text], name));
+    for (const type of ["dragover", "drop"]) document.body.dispatchEvent(
+        new DragEvent(type, { dataTransfer: data, bubbles: true, cancelable: true }));
+}"""
+
+
+def message(words: str) -> str:
+    return json.dumps({"role": "user", "content": words}) + "\n"
+
+
+@pytest.fixture(scope="module")
+def sessions_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sessions")
+    for number in range(SESSIONS - 2):
+        (folder / f"{number:03}.jsonl").write_text(message(f"What is {number}?"))
+    (folder / "note.json").write_text("{}")
+    shutil.copy(BAKERY, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stranger(sessions_folder: Path) -> Iterator[str]:
+    db = sessions_folder.with_name("stranger.db")
+    with browsing.inspected(db, str(sessions_folder), "--allow-import") as address:
+        yield address
+
+
+def tab_to(page: Page, wanted: str) -> None:
+    """Press Tab until an element has the focus, which must be seen."""
+    for _ in range(MOST_TABS):
+        page.keyboard.press("Tab")
+        if page.evaluate("wanted => document.activeElement.matches(wanted)", wanted):
+            break
+    else:
+        pytest.fail(f"{wanted} is not reached by {MOST_TABS} times Tab")
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+
+
+def test_the_list_says_how_far_an_import_is_without_a_reload_and_can_be_used_meanwhile(
+    browser: Browser, stranger: str, sessions_folder: Path
+) -> None:
+    with browsing.opened(browser, stranger) as (page, _):
+        page.evaluate("window.isSame = true")
+        page.get_by_role("searchbox").fill("what")
+        page.get_by_text("300 files, 299 conversations; 1 not recognised").first.wait_for()
+        page.get_by_text("Not imported, and why").click()
+        page.get_by_text("note.json").wait_for()
+        (sessions_folder / "new.jsonl").write_text(message("Is this one new?"))
+        page.get_by_text("Is this one new?").wait_for()
+        assert page.get_by_role("searchbox").input_value() == "what"
+        assert page.locator("#importing details").get_attribute("open") is not None
+        assert page.evaluate("window.isSame")
+
+
+@pytest.mark.parametrize(("scheme", "width"), SIZES)
+def test_by_keyboard_alone_a_stranger_reads_a_session_from_its_start_and_finds_who_asked_for_a_call(
+    browser: Browser, stranger: str, axe: str, tmp_path: Path, scheme: Scheme, width: int
+) -> None:
+    def looked(step: str) -> None:
+        page.screenshot(path=tmp_path / f"{step}-{width}-{scheme}.png")
+        page.evaluate(axe)
+        assert page.evaluate(FINDINGS) == [], step
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+    with browsing.opened(browser, stranger, scheme=scheme, width=width) as (page, _):
+        page.get_by_text("files, ").first.wait_for()
+        page.get_by_role("link", name=QUESTION).wait_for()
+        looked("1-list")
+        tab_to(page, "#found a[href*='/read/']")
+        assert page.evaluate("document.activeElement.textContent").startswith(QUESTION)
+        page.keyboard.press("Enter")
+        page.locator(".item[aria-current=true]").wait_for()
+        assert QUESTION in page.inner_text(".item[aria-current=true]")
+        looked("2-read")
+        # The grep looks for LOAVES: who has said so?
+        tab_to(page, "#ask [name=words]")
+        page.keyboard.type("loaves")
+        page.keyboard.press("Enter")
+        page.get_by_text("was in entry").first.wait_for()
+        looked("3-who-asked")
+
+
+def test_a_dropped_file_is_imported_after_a_yes_and_a_hostile_name_is_text(
+    browser: Browser, stranger: str
+) -> None:
+    with browsing.opened(browser, stranger) as (page, _):
+        page.evaluate(DROP, ["<img src=x onerror=alert(1)>.jsonl", message("Dropped, was I?")])
+        page.get_by_role("heading", name="Import these files?").wait_for()
+        page.get_by_text("<img src=x onerror=alert(1)>.jsonl").wait_for()
+        page.keyboard.press("Escape")
+        page.get_by_role("dialog").wait_for(state="hidden")
+        assert page.get_by_text("Dropped, was I?").count() == 0
+        page.evaluate(DROP, ["dropped.jsonl", message("Dropped, was I?")])
+        page.get_by_role("button", name="Import", exact=True).click()
+        page.get_by_text("Dropped, was I?").wait_for()
+
+
+def test_without_the_option_the_page_says_how_a_dropped_file_is_imported(visit: Open) -> None:
+    page = visit("/")
+    page.evaluate(DROP, ["dropped.jsonl", message("Dropped, was I?")])
+    page.get_by_text("--allow-import").wait_for()
+    page.get_by_role("button", name="Close").click()

@@ -17,7 +17,7 @@ import pytest
 
 from stenolog.adapters.conversation.log import open as open_log
 from stenolog.apps.cli.app import MODULES, app
-from stenolog.apps.cli.commands.see.demo import has_browser
+from stenolog.apps.cli.commands.see.inspect import has_browser
 from stenolog.domain.events import ModeSwitch, UserMessage
 from tests.cli.terminal import Terminal
 from tests.forked import python

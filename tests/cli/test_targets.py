@@ -313,3 +313,28 @@ def test_a_number_that_no_position_can_be_is_refused_in_one_line(demo: Cli, aske
     assert "expected" in told.err
     assert "Traceback" not in told.err
     assert len(told.err.splitlines()) <= 2
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "told"),
+    [
+        (["./nowhere"], 3, "./nowhere: no such file or folder"),
+        (["*.nothing"], 3, "*.nothing: no such file or folder"),
+        (["nowhere"], 3, "; nor is it a file or folder"),
+        (["talks.db"], 2, "talks.db is a stenolog database: stenolog inspect --db talks.db"),
+        (["demo", "."], 2, "expected one conversation, or files and folders; 'demo' is a conversation"),
+        ([".", "nowhere"], 2, "expected one conversation, or files and folders; 'nowhere' is no file or fo"),
+    ],
+)
+def test_inspect_takes_one_conversation_or_paths_and_names_the_word_that_is_neither(
+    demo: Cli, words: list[str], status: int, told: str
+) -> None:
+    ran = demo("inspect", *words)
+
+    assert (ran.status, ran.out) == (status, "")
+    assert told in ran.err
+
+
+def test_inspect_of_a_path_that_is_not_there_makes_no_database(cli: Cli) -> None:
+    assert cli("inspect", "./nowhere").status == 3
+    assert not Path("talks.db").exists()

@@ -1,8 +1,10 @@
-"""Forks from a page: only where they are allowed, only by a form of these pages, and nothing else changes."""
+"""Forks and dropped files: only where they are allowed, only from these pages, and nothing else changes."""
 
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Iterator
 from html import unescape
 
 import pytest
@@ -11,6 +13,12 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import AssistantMessage, UserMessage
+from stenolog.apps.inspect import drops
+from stenolog.apps.inspect.drops import safe_name
+from stenolog.apps.inspect.importing import Importing
+from tests.transcripts.hostile_files import bombs
+
+from .words import words
 
 HERE = "http://127.0.0.1:8000"
 FORM = re.compile(r'<input type="hidden" name="token" value="(\w+)">')
@@ -136,3 +144,94 @@ def test_a_form_of_many_bytes_is_not_read(web: TestClient, log: stenolog.Log) ->
 
 def test_a_fork_is_no_page_to_be_opened(web: TestClient) -> None:
     assert web.get("/fork/a/demo").status_code == 405
+
+
+# Files that are dropped on the list.
+
+SAID = b'{"role": "user", "content": "Which test fails?"}\n'
+PLACE = re.compile(r'data-token="(\w*)"')
+
+
+@pytest.fixture(scope="module")
+def dropping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with (
+        stenolog.open(tmp_path_factory.mktemp("drops") / "talks.db") as log,
+        Importing(log, [], "stenolog inspect", allows_drops=True) as imports,
+    ):
+        yield client(stenolog.inspector(log, imports=imports))
+
+
+def drop(web: TestClient, name: str, content: bytes, token: str | None = None, **headers: str) -> int:
+    """Drop a file; return the status of the answer."""
+    given = PLACE.findall(web.get("/").text)[0] if token is None else token
+    sent = {"Origin": HERE, "X-Stenolog-Token": given, **headers}
+    return web.post("/import", params={"name": name}, content=content, headers=sent).status_code
+
+
+def told(web: TestClient, wanted: str) -> str:
+    """Wait until the page says this of the import; return its words."""
+    end = time.monotonic() + 60
+    while wanted not in (found := words(web.get("/importing").text)):
+        assert time.monotonic() < end, found
+        time.sleep(0.02)
+    return found
+
+
+def test_a_dropped_file_is_imported_under_its_own_name_and_again_adds_nothing(dropping: TestClient) -> None:
+    for _ in range(2):
+        assert drop(dropping, "a bakery.jsonl", SAID) == 202
+        told(dropping, "1 file, 1 conversation")
+    assert "Which test fails?" in dropping.get("/read/a-bakery").text
+    assert dropping.get("/read/a-bakery-2").status_code == 404
+
+
+def test_hostile_files_are_refused_with_a_reason_and_the_next_one_is_imported(dropping: TestClient) -> None:
+    hostile = {"deep.json": b"[" * 3_000_000, "<script>.json": b'{"<script>": 1}', **dict(bombs())}
+    for name in ("deep.json", "<script>.json", "zeros.jsonl.zst", "sqlite.gz"):
+        assert drop(dropping, name, hostile[name]) == 202
+    assert drop(dropping, "after.jsonl", SAID.replace(b"test", b"one")) == 202
+    shown = told(dropping, "; 4 not recognised")
+    assert "script-.json" in shown
+    assert "found more" in shown
+    told(dropping, "2 conversations")
+    assert "<script>" not in dropping.get("/importing").text
+
+
+@pytest.mark.parametrize(
+    "name", ["../../x.jsonl", "..", "", "\\..\\x", "a" * 5_000, "é\u202e" * 200, "a\x00b", "/etc/x"]
+)
+def test_a_dropped_file_has_a_name_of_one_folder_whatever_it_is_called(name: str) -> None:
+    found = safe_name(name)
+    assert re.fullmatch(r"\w[\w.-]{0,59}", found), found
+    assert len(found.encode()) < 255
+
+
+@pytest.mark.parametrize(
+    ("token", "headers", "status"),
+    [
+        ("", {}, 403),
+        ("0" * 64, {}, 403),
+        (None, {"Origin": "http://example.org"}, 403),
+        (None, {"Origin": "null"}, 403),
+        (None, {"Cookie": "stenolog=0"}, 403),
+    ],
+)
+def test_a_file_from_elsewhere_is_refused(
+    dropping: TestClient, token: str | None, headers: dict[str, str], status: int
+) -> None:
+    assert drop(dropping, "foreign.jsonl", SAID, token, **headers) == status
+    assert "foreign" not in dropping.get("/").text
+
+
+def test_a_file_that_is_too_large_is_not_kept(dropping: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drops, "MOST_BYTES", 10)
+    assert drop(dropping, "large.jsonl", SAID) == 413
+
+
+def test_without_the_option_a_dropped_file_is_refused_and_the_page_says_how_to_allow_it(
+    log: stenolog.Log,
+) -> None:
+    web = client(stenolog.inspector(log, imports=Importing(log, [], "stenolog inspect")))
+    assert "stenolog inspect --allow-import" in web.get("/").text
+    assert drop(web, "one.jsonl", SAID) == 403
+    assert log.names() == ["a/demo"]

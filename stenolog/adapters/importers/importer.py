@@ -101,6 +101,7 @@ def import_stream(
     log: Log,
     stream: BinaryIO,
     *,
+    file: Path | None = None,
     name: str | None = None,
     keep_raw: bool = False,
     agents: Mapping[str, str] = NOBODY,
@@ -108,7 +109,7 @@ def import_stream(
     mapping: str | os.PathLike[str] | None = None,
     zone: str = "",
 ) -> Report:
-    """Import a transcript from a stream, such as stdin; otherwise as `import_file`.
+    """Import a transcript from a stream, such as stdin, or from a copy in `file`; otherwise as `import_file`.
 
     Conversations without ids are known by the whole stream's bytes, so the same stream adds nothing; a grown
     one is continued under the same `name`.
@@ -117,7 +118,7 @@ def import_stream(
     with TemporaryFile() as whole:
         copyfileobj(stream, whole, BUFFER)
         whole.seek(0)
-        return importing.from_stream(whole)
+        return importing.from_stream(whole, file)
 
 
 def import_conversations(
@@ -195,12 +196,12 @@ class _Importing:
             raise
         yield from self._durable()
 
-    def from_stream(self, stream: BinaryIO) -> Report:
+    def from_stream(self, stream: BinaryIO, file: Path | None) -> Report:
         sha = file_digest(cast("BufferedReader", stream), "sha256").hexdigest()
         stream.seek(0)
         with times_in(self._zone):
-            report = self._read(Path(f"{STDIN}-{sha[:8]}"), stream, f"{STDIN} {sha}")
-        report.file = STDIN
+            report = self._read(file or Path(f"{STDIN}-{sha[:8]}"), stream, f"{STDIN} {sha}")
+        report.file = file.name if file else STDIN
         self.batch.flush()
         return report
 

@@ -10,6 +10,7 @@ from stenolog.adapters.conversation.queries.plain_json import when as when
 from stenolog.apps.views.envelope import Diagnostic as Diagnostic
 from stenolog.apps.views.envelope import Severity as Severity
 from stenolog.apps.views.envelope import envelope as envelope
+from stenolog.apps.views.figures import counted as counted
 from stenolog.domain.events import AssistantMessage
 from stenolog.domain.lanes.turn_taking import is_pass
 from stenolog.domain.values import TurnPolicy
@@ -200,11 +201,6 @@ def styled(words: str, style: str) -> str:
     """Return safe words in a style."""
     codes = ";".join(CODES[word] for word in style.split())
     return f"\x1b[{codes}m{words}\x1b[0m" if codes and words.strip() else words
-
-
-def counted(number: int, what: str, many: str = "") -> str:
-    """Return a number and its noun: 1 request, 12 requests; `many` is an irregular plural."""
-    return f"{number:,} {what if number == 1 else many or f'{what}s'}"
 
 
 def new_entries(appended: int, already: int) -> str:

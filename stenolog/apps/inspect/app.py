@@ -9,15 +9,16 @@
     GET /tail/NAME              its head as server-sent events, while it grows
     GET /static/FILE            style and script of the pages
     POST /fork/NAME             a fork, if allowed
+    POST /import?name=          a file that was dropped on a page, if allowed
 
-`pages/` has a module for each page, found by its folder. Pages change nothing but for that fork.
+`pages/` has a module for each page, found by its folder. Pages change nothing but for these two.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
@@ -46,7 +47,9 @@ from stenolog.projections.context_curve import plot
 from stenolog.projections.views import lifecycle_picture
 
 from . import pages
+from .drops import Drops
 from .guard import Forks, Guard
+from .importing import Importing
 from .index_cache import IndexCache
 from .page import Page, TextPage
 from .query import Query
@@ -69,25 +72,28 @@ PICTURES = {"context_plot.css": plot.STYLE, "lifecycle.css": lifecycle_picture.S
 """Styles of pictures, which a picture in a file of its own has within it."""
 
 
-def inspector(log: Log, token: str | None = None, *, allow_fork: bool = False) -> Starlette:
-    """Return the pages of a log; `token` as in `stenolog.inspector`."""
+def inspector(
+    log: Log, token: str | None = None, *, allow_fork: bool = False, imports: Importing | None = None
+) -> Starlette:
+    """Return the pages of a log; arguments as in `stenolog.inspector`."""
     key = secrets.token_urlsafe(24) if token is None else token
-    forks = Forks(log, allowed=allow_fork)
-    shown = Inspector(log, forks)
+    forks, drops = Forks(log, allowed=allow_fork), Drops(imports)
+    shown = Inspector(log, {"fork_token": forks.token, "imports": imports, "drops": drops})
     routes = [Route(page.path, shown.html(page)) for page in PAGES]
     routes += [Route(page.twin_path, shown.json(page)) for page in PAGES if page.twin is not None]
     routes += [Route(text.path, shown.text(text)) for text in TEXTS]
     routes += [Route("/tail/{name:path}", shown.tail()), Route("/static/{file}", static_file)]
     routes += [Route("/fork/{name:path}", forks.answer, methods=["POST"])]
+    routes += [Route("/import", drops.answer, methods=["POST"])]
     app = Starlette(routes=routes, middleware=[Middleware(Guard, token=key)])
     app.state.token = key
     return app
 
 
 class Inspector:
-    """Routes to the pages of one log."""
+    """Routes to the pages of one log; `known` are values that all templates know."""
 
-    def __init__(self, log: Log, forks: Forks) -> None:
+    def __init__(self, log: Log, known: Mapping[str, object]) -> None:
         self._log = log
         self._indexes = IndexCache(markup.forget)
         self._locks = KeyedLocks()
@@ -98,7 +104,7 @@ class Inspector:
         self._templates.filters["segment"] = partial(quote, safe="")
         self._templates.filters["parameters"] = _parameters
         self._templates.globals["screens"] = SCREENS
-        self._templates.globals["fork_token"] = forks.token
+        self._templates.globals |= known
         self._templates.globals["title_of"] = lambda name: title_of(log[name])
 
     def html(self, page: Page) -> Callable[..., Any]:

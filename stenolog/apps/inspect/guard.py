@@ -142,33 +142,53 @@ MOST = 64_000
 SIDES = ("after", "before")
 
 
-class Forks:
-    """Forks of the conversations of one log; unless `allowed`, each is refused, and pages have no buttons.
+class Permission:
+    """Permission for a change that pages can make, which an `option` of the command gives.
 
-    A fork is the only change that a page can make. Another site may have the browser send a form here, with
-    its cookie. So a form needs the origin of these pages, and a token that only they have.
+    Another site may have the browser send a form here, with its cookie. So a change needs the origin of these
+    pages, and a token that only they have.
     """
 
-    def __init__(self, log: Log, *, allowed: bool) -> None:
-        self._log = log
+    def __init__(self, option: str, *, allowed: bool) -> None:
+        self._option = option
         self._allowed = allowed
         self._key = secrets.token_bytes(32)
 
-    def token(self, name: str) -> str:
-        """Return the token of a conversation's forms; "" if forks are not allowed."""
-        return hmac.new(self._key, name.encode(), sha256).hexdigest() if self._allowed else ""
+    def token(self, subject: str = "") -> str:
+        """Return the token for a change of a subject; "" if it is not allowed."""
+        return hmac.new(self._key, subject.encode(), sha256).hexdigest() if self._allowed else ""
+
+    def refusal(self, request: Request) -> Response | None:
+        """Return the refusal of a request that is not allowed, or comes from elsewhere."""
+        if not self._allowed:
+            return _no(f"nothing can be changed here without `stenolog inspect {self._option}`")
+        origin = urlsplit(request.headers.get("origin", ""))
+        if not origin.netloc or origin.netloc != request.headers.get("host"):
+            return _no("a page of another origin may change nothing here")
+        return None
+
+    def mismatch(self, token: str, subject: str = "") -> Response | None:
+        """Return the refusal of a token that is not the subject's."""
+        is_right = self._allowed and _same(token, self.token(subject))
+        return None if is_right else _no("this page is of an earlier time: open it again")
+
+
+class Forks:
+    """Forks of the conversations of one log; unless `allowed`, each is refused, and pages have no buttons."""
+
+    def __init__(self, log: Log, *, allowed: bool) -> None:
+        self._log = log
+        self._permission = Permission("--allow-fork", allowed=allowed)
+        self.token = self._permission.token
 
     async def answer(self, request: Request) -> Response:
         """Fork a conversation after or before a position, and redirect to the fork."""
         name = request.path_params["name"]
-        if not self._allowed:
-            return _no("nothing can be changed here; `stenolog inspect --allow-fork` allows forks")
-        origin = urlsplit(request.headers.get("origin", ""))
-        if not origin.netloc or origin.netloc != request.headers.get("host"):
-            return _no("a form of another page may not fork here")
+        if refusal := self._permission.refusal(request):
+            return refusal
         form = await _form(request)
-        if not _same(form.get("token", ""), self.token(name)):
-            return _no("this form is of an earlier time: open the page again")
+        if refusal := self._permission.mismatch(form.get("token", ""), name):
+            return refusal
         try:
             fork = await run_in_threadpool(self._fork, name, form)
         except (StenologError, ValueError) as error:

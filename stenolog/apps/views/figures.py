@@ -38,3 +38,8 @@ def lasted(milliseconds: float | None, none: str = "") -> str:
 def short_usd(micro_usd: int | None, *, is_least: bool) -> str:
     """Return a sum in dollars for a list: ≥ if a part of it is unknown; empty if all of it is."""
     return "" if micro_usd is None else f"{'≥' if is_least else ''}{usd(micro_usd)}"
+
+
+def counted(number: int, what: str, many: str = "") -> str:
+    """Return a number and its noun: 1 request, 12 requests; `many` is an irregular plural."""
+    return f"{number:,} {what if number == 1 else many or f'{what}s'}"

@@ -38,6 +38,11 @@ def supported() -> str:
     return f"{', '.join(titles)}, or {last}"
 
 
+def why_refused(error: Exception) -> str:
+    """Return the words of an import's error without the formats that were expected."""
+    return str(error).removeprefix(f"expected {supported()}, ")
+
+
 def recognise(source: str | os.PathLike[str] | bytes) -> str:
     """Return the format of a file's path, or of bytes.
 

@@ -193,3 +193,4 @@ def twin(query: Query) -> Answer:
 
 
 page = Page("", view, twin, of_conversation=False, template="conversations.html")
+progress = Page("importing", lambda query: {}, of_conversation=False)

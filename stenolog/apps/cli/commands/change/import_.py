@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stenolog.adapters.importers.detection.detect import supported
+from stenolog.adapters.importers.detection.detect import supported, why_refused
 from stenolog.adapters.importers.detection.folders import SUFFIXES, files_in, size_of
 from stenolog.adapters.importers.importer import import_file, import_files, import_stream
 from stenolog.adapters.importers.intake.report import Imported, Refused, Report
@@ -235,14 +235,16 @@ def diagnostics(report: Report) -> Iterator[Diagnostic]:
 
 def said_of(refused: Iterable[Refused]) -> Iterator[Diagnostic]:
     """Yield the refusals, one for each reason, and the known formats once."""
-    expected = f"expected {supported()}, "
+    expected = f"expected {supported()}"
     alike: dict[tuple[str, str], list[str]] = {}
+    is_expected = False
     for file, error, _ in refused:
-        alike.setdefault((type(error).__name__, str(error)), []).append(file)
+        alike.setdefault((type(error).__name__, why_refused(error)), []).append(file)
+        is_expected |= str(error).startswith(expected)
     for (code, why), files in alike.items():
-        yield Diagnostic("error", code, f"{_some(files)}: {why.removeprefix(expected)}")
-    if any(why.startswith(expected) for _, why in alike):
-        yield Diagnostic("note", "expected", expected.removesuffix(", "))
+        yield Diagnostic("error", code, f"{_some(files)}: {why}")
+    if is_expected:
+        yield Diagnostic("note", "expected", expected)
 
 
 def _some(files: Sequence[str]) -> str:

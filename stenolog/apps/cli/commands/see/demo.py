@@ -6,9 +6,7 @@ import os
 import shlex
 import shutil
 import sys
-import webbrowser
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -132,7 +130,7 @@ def demo_command(db: Database, files: bool, opens: bool | None) -> CommandResult
     draw(answer.draw(), given["color"], page=False)
     at_terminal = sys.stdout.isatty() and sys.stdin.isatty() and not os.environ.get("CI")
     if opens or (opens is None and at_terminal and _has_pages()):
-        from .inspect import serve
+        from .inspect import has_browser, serve
 
         serve(log, NAME, opens=bool(opens) or has_browser())
     elif at_terminal and not _has_pages():
@@ -146,17 +144,6 @@ def demo_command(db: Database, files: bool, opens: bool | None) -> CommandResult
 
 def _has_pages() -> bool:
     return all(find_spec(name) for name in ("starlette", "uvicorn", "jinja2"))
-
-
-def has_browser() -> bool:
-    """Return whether this machine has a screen and a graphical browser."""
-    has_screen = any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
-    if os.environ.get("SSH_CONNECTION") or not (has_screen or sys.platform in ("darwin", "win32")):
-        return False
-    with suppress(webbrowser.Error):
-        # One in the terminal itself, such as w3m, would wait for a page that waits for it to end.
-        return type(webbrowser.get()) is not webbrowser.GenericBrowser
-    return False
 
 
 def _render_demo(conversation: Conversation, db: Database) -> Iterator[Piece]:

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import gc
+import os
+import re
 import sys
 import webbrowser
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 import click
+from click.shell_completion import CompletionItem
 
+from stenolog.adapters.importers.detection.folders import matches
+from stenolog.adapters.importers.door.files import is_log, regular_file
+from stenolog.adapters.programs.claude_code import SESSIONS
+from stenolog.adapters.store.contract.address import home_database
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
-from stenolog.apps.cli.arguments.options import takes_conversation
+from stenolog.apps.cli.arguments.options import names, takes_db, typed
 from stenolog.apps.cli.framework import command
-from stenolog.apps.cli.lines import CommandResult
+from stenolog.apps.cli.lines import CommandResult, counted
 from stenolog.apps.cli.terminal import print_first_line, say
 from stenolog.apps.inspect import inspector
+from stenolog.apps.inspect.importing import Importing, offers
 from stenolog.apps.servers.sockets import server_socket, socket_path
+from stenolog.domain.errors import ConversationNotFoundError, StenologError
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -26,36 +38,148 @@ if TYPE_CHECKING:
 
 COLLECTED_AFTER = (20_000, 50, 100)
 """Garbage is looked for so often: what the pages keep would else be gone through at every other step."""
+PATH = re.compile(r"[./~\\]|.*[*?\[]|.*/$")
+"""A word that begins or ends so is a path, and no beginning of a name."""
 
 
-@command("inspect", example="stenolog inspect demo --open")
-@click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
+def _completed(
+    ctx: click.Context, parameter: click.Parameter, begun: str
+) -> list[str] | list[CompletionItem]:
+    return names(ctx, parameter, begun) or [CompletionItem(begun, type="file")]
+
+
+@command("inspect", example=f"stenolog inspect {SESSIONS}")
+@click.option(
+    "--open/--no-open",
+    "opens",
+    default=None,
+    help="Open the page in the browser. Default: with a PATH, at a terminal.",
+)
 @click.option("--host", default="127.0.0.1", help="127.0.0.1, or unix:/PATH.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Default: any that is free.")
 @click.option("--allow-fork", is_flag=True, help="Let a page begin forks.")
-@takes_conversation
+@click.option("--allow-import", is_flag=True, help="Let a page import files dropped on it.")
+@click.argument("words", metavar="[CONVERSATION|PATH...]", nargs=-1, shell_complete=_completed)
+@takes_db
 def inspect_command(
-    db: Database, target: str, opens: bool, host: str, port: int, allow_fork: bool
+    db: Database,
+    words: tuple[str, ...],
+    opens: bool | None,
+    host: str,
+    port: int,
+    allow_fork: bool,
+    allow_import: bool,
 ) -> CommandResult | None:
     """Show conversations in the browser.
 
-    Each agent's request at any position, with reasons. In a pipe the first line of stdout is JSON: url.
+    A PATH (a file, a folder or a pattern) is imported and watched meanwhile. A word is a conversation's name,
+    else a path, else a name's beginning; ./WORD is a path. In a pipe the first line of stdout is JSON: url.
     """
-    log = open_log(db)
-    name = find_conversation(log, target).name if target else ""
-    serve(log, name, host, port, opens=opens, allow_fork=allow_fork)
+    missing = [word for word in words if not matches(_path(word))]
+    if isinstance(db, Path) and not db.exists():  # so no word is a name
+        _check_is_no_path(missing)
+    log = open_log(db, create=not missing if words else db == home_database())
+    name, paths = _meant(log, words)
+    command = typed(db, "inspect")
+    if not words and not log.count():
+        paths = _offered(command)
+    imports = Importing(log, paths, command, allows_drops=allow_import)
+    serve(log, name, host, port, opens=opens, allow_fork=allow_fork, imports=imports)
     return None
 
 
-def serve(
-    log: Log, name: str, host: str = "127.0.0.1", port: int = 0, *, opens: bool, allow_fork: bool = False
-) -> None:
-    """Serve the pages until told to end; `opens` a conversation's page, "" the list.
+def _path(word: str) -> Path:
+    return Path(os.path.expanduser(word))  # PowerShell and quotes leave a ~ as it is
 
+
+def _meant(log: Log, words: Sequence[str]) -> tuple[str, list[Path]]:
+    """Return the conversation that is meant, or the paths.
+
+    Raises FileNotFoundError, `ConversationNotFoundError` and `UsageError`.
+    """
+    paths: list[Path] = []
+    for word in words:
+        path, is_name = _path(word), word in log
+        if not is_name and matches(path):
+            _check_is_no_log(path, word)
+            paths.append(path)
+            continue
+        if not is_name:
+            _check_is_no_path([word])
+        if len(words) > 1:
+            what = "a conversation" if is_name else "no file or folder"
+            raise click.UsageError(f"expected one conversation, or files and folders; {word!r} is {what}")
+        try:
+            return find_conversation(log, word).name, []
+        except ConversationNotFoundError as error:
+            raise ConversationNotFoundError(f"{error}; nor is it a file or folder") from None
+    return "", paths
+
+
+def _check_is_no_path(words: Sequence[str]) -> None:
+    """Raise FileNotFoundError for a word that can only be a path."""
+    for word in filter(PATH.match, words):
+        raise FileNotFoundError(None, "no such file or folder", word)
+
+
+def _check_is_no_log(path: Path, word: str) -> None:
+    with suppress(StenologError, OSError), regular_file(path) as stream:
+        if is_log(stream.read(100), stream):
+            raise click.UsageError(f"{word} is a stenolog database: stenolog inspect --db {word}")
+
+
+def _offered(command: str) -> list[Path]:
+    """Say which sessions are on this machine; return the folders that a person at the terminal wants."""
+    found = offers(command)
+    if not found:
+        return []
+    say("no conversation is here yet; sessions on this machine:", mark="·", style="cyan")
+    for each in found:
+        say(f"  {each.line}  ({each.sessions} of {each.program})")
+    is_asked = sys.stdin.isatty() and sys.stderr.isatty()
+    wants = is_asked and click.confirm("Import them now, and what is new there later?", True, err=True)
+    return [each.folder for each in found] if wants else []
+
+
+def serve(
+    log: Log,
+    name: str,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    opens: bool | None,
+    allow_fork: bool = False,
+    imports: Importing | None = None,
+) -> None:
+    """Serve the pages until told to end, and import meanwhile.
+
+    `opens` the page of a conversation, "" the list; None: if something is imported, and there is a browser.
     Raises OSError for a taken port, and `MissingExtraError`.
     """
-    app, path = inspector(log, allow_fork=allow_fork), f"/read/{quote(name)}" if name else "/"
-    run_server(app, host, port, f"{path}?{urlencode({'token': app.state.token})}", opens=opens)
+    app, path = (
+        inspector(log, allow_fork=allow_fork, imports=imports),
+        f"/read/{quote(name)}" if name else "/",
+    )
+    if opens is None:
+        opens = imports is not None and bool(imports.paths) and sys.stdout.isatty() and has_browser()
+    try:
+        with imports or nullcontext():
+            run_server(app, host, port, f"{path}?{urlencode({'token': app.state.token})}", opens=opens)
+    finally:
+        if imports is not None and (progress := imports.progress()) and progress.is_running:
+            files = f"{progress.done:,} of {counted(progress.found, 'file')}"
+            say(f"imported {files}; the same command goes on from there", mark="!", style="yellow")
+
+
+def has_browser() -> bool:
+    """Return whether this machine has a screen and a graphical browser."""
+    has_screen = any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    if os.environ.get("SSH_CONNECTION") or not (has_screen or sys.platform in ("darwin", "win32")):
+        return False
+    with suppress(webbrowser.Error):
+        # One in the terminal itself, such as w3m, would wait for a page that waits for it to end.
+        return type(webbrowser.get()) is not webbrowser.GenericBrowser
+    return False
 
 
 def run_server(app: Starlette, host: str, port: int, path: str, *, opens: bool) -> None:
