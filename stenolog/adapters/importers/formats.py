@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TypeAlias
 
 from stenolog.adapters.plugins import ProgramRegistry
 from stenolog.domain.base.registry import Reference
@@ -60,10 +60,12 @@ class Importer:
     """A format of transcripts: how its files are recognised, by content only, and read.
 
     `title` names a file in messages ("a Slack channel"). `read` returns a file's conversations; with `lines`,
-    it is only for a file that is one JSON list. A file is of this format if `is_document` accepts its single
-    JSON value, `is_record` one of the first values on lines, or `is_start` its first bytes (given these and
-    the stream). If no format accepts any, `is_likely` is asked with all objects among the first values. After
-    a match, `other` may still return the name of another format without importer.
+    it is only for a file that is one JSON list. `write` takes a `WholeFile`, and appends to its log itself.
+
+    A file is of this format if `is_document` accepts its single JSON value, `is_record` one of the first
+    values on lines, or `is_start` its first bytes (given these and the stream). If no format accepts any,
+    `is_likely` is asked with all objects among the first values. After a match, `other` may still return the
+    name of another format without importer.
 
     `name_of` returns the conversation's name if the file has none. `takes_agents`: the caller may give
     agents' names. Of several matches the highest `precedence` wins. `version` rises when more of a file is
@@ -75,6 +77,7 @@ class Importer:
     title: str = ""
     read: Reader | None = None
     lines: LineFormat | None = None
+    write: Callable[[Any], None] | None = None
     is_document: Check = _never
     is_record: Check = _never
     is_start: Callable[[bytes, BinaryIO], bool] = lambda first, stream: False

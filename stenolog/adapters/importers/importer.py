@@ -28,7 +28,7 @@ from .intake import known_files
 from .intake.known_sessions import Naming, is_held
 from .intake.report import Imported, LeftOut, Refused, Report
 from .intake.sessions import Batch, ConversationImport, Sessions
-from .own import jsonl
+from .intake.whole_file import WholeFile
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -265,8 +265,8 @@ class _Importing:
             report.team = team
             return report
         reading = JsonLinesReader(agents=self._agents, path=path, noted=self._noted)
-        stem, is_session = importer.name_of(path), importer.lines is not None
-        naming = self._naming(place, stem, is_session=is_session)
+        is_session = importer.lines is not None or importer.write is not None
+        naming = self._naming(place, importer.name_of(path), is_session=is_session)
         if importer.lines and not (importer.read and is_list(stream)):
             sessions = Sessions(self.batch, importer.lines, naming)
             for nth, value in enumerate(importer.lines.beside(path), 1):
@@ -275,11 +275,10 @@ class _Importing:
             report.left_out = sessions.left_out
         elif importer.read:
             self.convert(importer.read(stream, reading), report, naming, stream.tell)
-        elif importer.name == "stenolog-db":
-            self._log(stream, report)
-        else:
+        elif importer.write:
             self.batch.flush()
-            jsonl.import_stream(self.log, stream, report, naming.name, self._moved)
+            keeps = self._keep_raw
+            importer.write(WholeFile(self.log, stream, reading, report, naming, self._moved, keeps_raw=keeps))
         report.skipped, report.repaired = reading.skipped, reading.repaired
         report.incomplete = reading.incomplete
         return report
@@ -294,15 +293,6 @@ class _Importing:
         self.convert(importer.folder.read(folder, reading), report, naming)
         report.skipped, report.repaired = reading.skipped, reading.repaired
         return report
-
-    def _log(self, stream: BinaryIO, report: Report) -> None:
-        if self._name is not None or self._keep_raw:
-            option = "keep_raw" if self._name is None else "name"
-            raise CallerError(f"{option}: a stenolog database comes in with its own names, and as it is")
-        self.batch.flush()
-        from .own import log_file  # late: few imports are of a log, and it is verified first
-
-        log_file.import_log(self.log, stream, report, again=self._again)
 
     def _lines(self, stream: BinaryIO, reading: JsonLinesReader, report: Report, sessions: Sessions) -> None:
         for record in reading.records(stream):

@@ -66,7 +66,8 @@ class Naming:
     only one, so the logged one of that name must be it.
 
     `file` is the scope in which own names are unique; without it nothing is found by id. `is_session`: own
-    names are session ids, unique everywhere. `again`: deleted conversations are imported again.
+    names are session ids, unique everywhere. `again`: deleted conversations are imported again. `asked` has
+    the requested name, if any.
     """
 
     def __init__(
@@ -82,9 +83,9 @@ class Naming:
         self._log = log
         self._file = file
         self._is_session = is_session
-        self._again = again
+        self.again = again
         self._stem = stem
-        self._asked = [] if asked is None else [asked]
+        self.asked = [] if asked is None else [asked]
         self._used: set[str] = set()
         self.is_alone = True
 
@@ -94,24 +95,24 @@ class Naming:
         if not id:
             return Place(self.name(own, is_held))
         first = mark_of(id)
-        mark = mark_of("\n".join([id, *self._asked])) if self._asked else first
+        mark = mark_of("\n".join([id, *self.asked])) if self.asked else first
         if (now := name_now(self._log, mark)) is not None:
             self._used.add(now)
             return Place(now, (mark,))
         usual = conversation_name(own or self._stem)
         # One that came back by its own export is there by its name.
         is_back = bool(own) and self._is_session and usual in self._log
-        if not (self._again or is_back) and is_deleted(self._log, mark):
+        if not (self.again or is_back) and is_deleted(self._log, mark):
             return Place(usual, (mark,), is_deleted=True)
         # A copy under a name that was asked for is not the session's, where it is in the log already.
-        is_copy = bool(self._asked) and name_now(self._log, first) is not None
+        is_copy = bool(self.asked) and name_now(self._log, first) is not None
         return Place(self.name(own, is_held), (mark,) if is_copy else tuple(dict.fromkeys((mark, first))))
 
     def name(self, own: str, is_held: Callable[[Conversation], bool] = lambda _: False) -> str:
         """Return a conversation's name; its own may be empty or taken."""
-        inner = "/".join([*self._asked, conversation_name(own or self._stem)])
-        kept = (name for name in (*self._asked, inner) if self._asked and name in self._log)
-        free = self._asked if self.is_alone or not any(name in self._log for name in self._asked) else []
+        inner = "/".join([*self.asked, conversation_name(own or self._stem)])
+        kept = (name for name in (*self.asked, inner) if self.asked and name in self._log)
+        free = self.asked if self.is_alone or not any(name in self._log for name in self.asked) else []
         names = chain(free, [inner], (f"{inner}-{number}" for number in count(2)))
         found = next((name for name in kept if name not in self._used and is_held(self._log[name])), None)
         name = found or next(name for name in names if name not in self._used)

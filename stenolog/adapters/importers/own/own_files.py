@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from stenolog.adapters.importers.door.files import is_log
 from stenolog.adapters.importers.formats import Importer
+from stenolog.adapters.importers.intake.whole_file import WholeFile
+from stenolog.domain.errors import CallerError
 from stenolog.projections.formats import DEFAULT_API
 from stenolog.projections.programs import FileFormat, Program, Signature, shows
+
+from . import jsonl
 
 SESSIONS = (
     FileFormat(
@@ -25,7 +29,20 @@ SESSIONS = (
     FileFormat("stenolog", "a stenolog export", f"{__name__}:STENOLOG", (shows("stenolog"),), precedence=-1),
 )
 PROGRAM = Program("stenolog", SESSIONS)
-STENOLOG = Importer("stenolog", is_record=lambda record: isinstance(record.get("stenolog"), int))
-"""Its lines are written as they are, past every converter: see `jsonl.import_stream`."""
-STENOLOG_DB = Importer("stenolog-db", is_start=is_log)
-"""Taken in as a whole: see `log_file.import_log`."""
+
+
+def _export(file: WholeFile) -> None:
+    jsonl.import_stream(file.log, file.stream, file.report, file.naming.name, file.moved)
+
+
+def _database(file: WholeFile) -> None:
+    if file.naming.asked or file.keeps_raw:
+        option = "name" if file.naming.asked else "keep_raw"
+        raise CallerError(f"{option}: a stenolog database comes in with its own names, and as it is")
+    from . import log_file  # late: few imports are of a log, and it is verified first
+
+    log_file.import_log(file.log, file.stream, file.report, again=file.naming.again)
+
+
+STENOLOG = Importer("stenolog", write=_export, is_record=lambda value: isinstance(value.get("stenolog"), int))
+STENOLOG_DB = Importer("stenolog-db", write=_database, is_start=is_log)
