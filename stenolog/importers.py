@@ -47,6 +47,7 @@ from .adapters.importers.door.json_lines import (
     Record,
     Skipped,
     StreamedRecords,
+    ValuePlace,
     csv_rows,
 )
 from .adapters.importers.door.times import as_time
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
     from .adapters.importers.openai.export import export_openai
     from .adapters.importers.openai.in_memory import events_from
     from .adapters.providers.failures import error_category
+    from .apps.tap.recording.call_files import RecordedCall, write_calls
     from .projections.formats.gemini.read import answer_parts as gemini_answer_parts
     from .projections.formats.gemini.read import responses as gemini_responses
     from .projections.formats.gemini.read import usage as gemini_usage
@@ -117,6 +119,7 @@ _LATE = {
     "MessageSession": "adapters.importers.conversion.message_session:MessageSession",
     "Maker": "adapters.importers.conversion.part_tables:Maker",
     "Moment": "projections.moments.moment:Moment",
+    "RecordedCall": "apps.tap.recording.call_files:RecordedCall",
     "PartTable": "adapters.importers.conversion.part_tables:PartTable",
     "RecordSpool": "adapters.importers.door.record_spool:RecordSpool",
     "SessionConverter": "adapters.importers.conversion.session_converter:SessionConverter",
@@ -142,6 +145,7 @@ _LATE = {
     "reasoning_maker": "adapters.importers.conversion.part_tables:reasoning_maker",
     "text_maker": "adapters.importers.conversion.part_tables:text_maker",
     "text_parts": "adapters.importers.conversion.session_converter:text_parts",
+    "write_calls": "apps.tap.recording.call_files:write_calls",
     "yaml_document": "adapters.importers.door.yaml_file:yaml_document",
 }
 """Names that few importers need, and what is imported for them at their first use."""
@@ -177,6 +181,7 @@ __all__ = [
     "Record",
     "RecordConverter",
     "RecordSpool",
+    "RecordedCall",
     "Refused",
     "Report",
     "SessionConverter",
@@ -185,6 +190,7 @@ __all__ = [
     "SourceConversation",
     "Step",
     "StreamedRecords",
+    "ValuePlace",
     "agent_called",
     "approvals_on",
     "arguments",
@@ -244,6 +250,7 @@ __all__ = [
     "text_maker",
     "text_parts",
     "title_of",
+    "write_calls",
     "yaml_document",
 ]
 

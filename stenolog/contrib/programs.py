@@ -154,6 +154,32 @@ GOOSE = _program(
     folders=(plugins.SessionFolder("XDG_DATA_HOME", ".local/share", "goose/sessions"),),
     requests=plugins.RequestSigns("goose", ("goose",)),
 )
+HAR = _program(
+    _file(
+        "har",
+        "an HTTP archive (HAR)",
+        "har.files:HAR",
+        plugins.shows("log.entries", whole=True),
+        suffixes=(".har",),
+    )
+)
+HELICONE = _program(
+    _file(
+        "helicone",
+        "calls logged by Helicone",
+        "helicone.files:HELICONE",
+        plugins.shows("request_id", "request_created_at", "response_status", inside=("data",)),
+    )
+)
+LITELLM = _program(
+    _file(
+        "litellm",
+        "calls logged by LiteLLM",
+        "litellm.files:LITELLM",
+        plugins.shows("call_type", "startTime", inside=("data",)),
+        plugins.shows("standard_logging_object", inside=("data",)),
+    )
+)
 LANGGRAPH = _program(
     _file(
         "langgraph",

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stenolog import AssistantMessage, ToolCall
-from stenolog.apps.tap.exchanges.answers import Answered, answer_of
-from stenolog.apps.tap.exchanges.exchange import RecordedExchange
+from stenolog.apps.tap.exchanges.answers import answer_of
+from stenolog.apps.tap.exchanges.exchange import Answered, RecordedExchange
 from stenolog.domain.codec import REGISTRY
 from stenolog.errors import ModelError
 from stenolog.events import Usage

@@ -85,7 +85,7 @@ class Tap:
             ended_ns=begun + 2 * 10**8,
         )
         assert self.recording.request(exchange), "it asks a model"
-        place = self.recording._places[exchange.id]
+        place = self.recording.places[exchange.id]
         self.recording.answer(exchange)
         conversation = place.session.conversation
         return conversation.entry(conversation.position)

@@ -26,6 +26,7 @@ from tests.transcripts import (
     test_opencode,
     test_openhands,
     test_pydantic_ai_files,
+    test_recorded_calls,
     test_swe_agent,
 )
 from tests.transcripts.acceptance import Said
@@ -125,6 +126,10 @@ def values_in(path: Path) -> Iterator[Any]:
             tables = [n for (n,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
             rows = [row for table in tables for row in connection.execute(f"SELECT * FROM {table}")]
         yield from (json.loads(cell) for row in rows for cell in row if str(cell)[:1] in ("[", "{"))
+    elif path.suffix == ".har":
+        for entry in json.loads(path.read_bytes())["log"]["entries"]:
+            yield json.loads(entry["request"]["postData"]["text"])
+            yield json.loads(entry["response"]["content"]["text"])
     elif path.suffix == ".jsonl":
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             yield from _objects(line.strip())
@@ -198,6 +203,11 @@ def _dsh_of_each_kind() -> list[Any]:
         data = {"message": {"content": []}, "stream": [], "reason": {}, "chunk": {"index": 0, "type": "x"}}
         session.add(kind, data, surfaceOp={"op": "replace", "start": 90, "end": 91})
     return session.lines
+
+
+def _archive(folder: Path, records: list[Any]) -> Path:
+    (path := folder / "calls.har").write_bytes(test_recorded_calls.archive(*records))
+    return path
 
 
 def _agents(folder: Path, records: list[Any]) -> Path:
@@ -346,6 +356,14 @@ SAMPLES = [
     Sample("kimi", "kimi", programs_given.KIMI, on_lines),
     Sample("cursor", "cursor", programs_given.CURSOR, programs_given.write_cursor, is_picky=True),
     Sample("cursor-transcript", "cursor-transcript", programs_given.TRANSCRIPT, on_lines),
+    Sample("har", "har", test_recorded_calls.HAR, _archive, has_ids=True),
+    *(
+        Sample(name, name, test_recorded_calls.all_of(write), on_lines, has_ids=True)
+        for name, write in (
+            ("litellm", test_recorded_calls.payload),
+            ("helicone", test_recorded_calls.logged),
+        )
+    ),
 ]
 
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 from stenolog.adapters.providers.errors import redact, reported
 from stenolog.domain.errors import ModelError
 from stenolog.domain.events import ErrorCategory
 from stenolog.domain.parts import AssistantPart
-from stenolog.domain.values import Usage
 from stenolog.projections.formats import stream_of
 from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta, drafted_parts
 from stenolog.projections.messages.json_fields import Json, as_dict, as_int
 
-from .exchange import RecordedExchange, decoded
+from .exchange import Answered, RecordedExchange, decoded
 from .secrets import redacted
 
 REASONS: dict[str, ErrorCategory] = {
@@ -28,20 +26,6 @@ REASONS: dict[str, ErrorCategory] = {
 }
 """The category of an answer that ended early, by the reason of its end."""
 EARLY = "the answer ended early"
-
-
-class Answered(NamedTuple):
-    """Outcome of an exchange. `failure` is None for a whole answer.
-
-    `id` is the response's at the provider, `model` the one that answered.
-    """
-
-    parts: tuple[AssistantPart, ...]
-    model: str = ""
-    finish_reason: str = ""
-    usage: Usage | None = None
-    id: str = ""
-    failure: ModelError | None = None
 
 
 def answer_of(api: str, exchange: RecordedExchange) -> Answered:

@@ -8,12 +8,31 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 from io import BytesIO
-from typing import Any
+from typing import Any, NamedTuple
+
+from stenolog.domain.errors import ModelError
+from stenolog.domain.parts import AssistantPart
+from stenolog.domain.values import Usage
+from stenolog.projections.messages.json_fields import as_list
 
 IDENTITY = ("", "identity")
 LARGEST_CONTENT = 128 << 20
 """Bytes that a body may be decoded to: a few hundred may hold thousands of millions."""
 _PART = 64 << 10
+
+
+class Answered(NamedTuple):
+    """Outcome of an exchange. `failure` is None for a whole answer.
+
+    `id` is the response's at the provider, `model` the one that answered.
+    """
+
+    parts: tuple[AssistantPart, ...]
+    model: str = ""
+    finish_reason: str = ""
+    usage: Usage | None = None
+    id: str = ""
+    failure: ModelError | None = None
 
 
 @dataclass
@@ -23,7 +42,8 @@ class RecordedExchange:
     `id` is unique over all taps. `headers` have names in lower case, and no secret. `content` and `answer`
     are the bodies as sent, without HTTP framing. `status` is 0 before an answer. `reason` says why the answer
     ended early; empty if whole or under way. `redacts`: secrets are removed; `redacted` are their kinds.
-    `blobs` are the content, in order, if it is too large for memory.
+    `blobs` are the content, in order, if it is too large for memory. `is_parsed`: only the content's JSON is
+    known, not the bytes that were sent. `answered` is an outcome that was read before.
     """
 
     id: str
@@ -47,6 +67,8 @@ class RecordedExchange:
     begun_ns: int = 0
     ended_ns: int = 0
     reason: str = ""
+    is_parsed: bool = False
+    answered: Answered | None = None
 
     @property
     def body(self) -> bytes:
@@ -59,6 +81,20 @@ class RecordedExchange:
         if self.redacted and self.sha256:
             return self.sha256
         return sha256(self.body).hexdigest()
+
+
+def headers_in(given: Any) -> dict[str, str]:
+    """Return headers by lower-case name; the first of several."""
+    headers: dict[str, str] = {}
+    for pair in as_list(given):
+        if isinstance(pair, list) and len(pair) == 2:
+            headers.setdefault(str(pair[0]).lower(), str(pair[1]))
+    return headers
+
+
+def without_encoding(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of decoded content."""
+    return {name: value for name, value in headers.items() if name != "content-encoding"}
 
 
 def decoded(content: bytes, encoding: str) -> bytes:

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from stenolog.adapters.conversation.log import open as open_log
 from stenolog.adapters.importers.door.times import as_time
-from stenolog.apps.tap.exchanges.exchange import RecordedExchange
+from stenolog.apps.tap.exchanges.exchange import RecordedExchange, headers_in, without_encoding
 from stenolog.apps.tap.exchanges.websocket import Websocket
 from stenolog.apps.tap.journal import JournalReader, JournalRecord
 from stenolog.domain.errors import OperationalError
@@ -90,7 +90,7 @@ class Assembler:
             case "response":
                 given = _json(payload)
                 exchange.status = int(given.get("status", 0))
-                exchange.answer_headers = _headers(given.get("headers"))
+                exchange.answer_headers = headers_in(given.get("headers"))
                 if exchange.status == 101:
                     self._websockets[number] = Websocket(exchange)
             case "data":
@@ -109,7 +109,7 @@ class Assembler:
         given = _json(record.payload)
         exchange.reason, exchange.ended_ns = as_str(given.get("reason")), record.time_ns
         if given.get("decoded"):
-            exchange.answer_headers = _without_encoding(exchange.answer_headers)
+            exchange.answer_headers = without_encoding(exchange.answer_headers)
         if (websocket := self._websockets.pop(number, None)) is not None:
             for done in websocket.close(exchange.reason, record.time_ns):
                 self._turn(done)
@@ -147,24 +147,11 @@ def _json(payload: bytes) -> dict[str, Any]:
         return {}
 
 
-def _headers(given: Any) -> dict[str, str]:
-    """Return headers by lower-case name; the first of several."""
-    headers: dict[str, str] = {}
-    for pair in as_list(given):
-        if isinstance(pair, list) and len(pair) == 2:
-            headers.setdefault(str(pair[0]).lower(), str(pair[1]))
-    return headers
-
-
 def _ready(exchange: RecordedExchange, given: Mapping[str, Any]) -> None:
     exchange.sha256 = as_str(given.get("sha256"))
     exchange.redacted = tuple(map(str, as_list(given.get("redacted"))))
     if given.get("decoded"):
-        exchange.headers = _without_encoding(exchange.headers)
-
-
-def _without_encoding(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in headers.items() if name != "content-encoding"}
+        exchange.headers = without_encoding(exchange.headers)
 
 
 def _begun(given: Mapping[str, Any], time_ns: int) -> RecordedExchange:
@@ -176,7 +163,7 @@ def _begun(given: Mapping[str, Any], time_ns: int) -> RecordedExchange:
         upstream=as_str(given.get("upstream")),
         host=as_str(given.get("host")),
         run=as_str(given.get("run")),
-        headers=_headers(given.get("headers")),
+        headers=headers_in(given.get("headers")),
         redacts=given.get("redacts") is True,
         unproven=given.get("unproven") is True,
         begun_ns=time_ns,

@@ -53,8 +53,10 @@ def receipt_for(
         body = _tried(patch, built, sent, content, blobs)
     if body is None:
         patch, plan, body, blobs = Patch(), {RAW: True}, without_halves(sent.sent), {}
-    transport = _transport(exchange, body, content, blobs, raw=RAW in plan)
     as_sent = replace(built, body=body, encoded=None, patch=plan, messages_key=sent.key)
+    if exchange.is_parsed:
+        return Made(as_sent.receipt, patch, blobs, is_raw=False)
+    transport = _transport(exchange, body, content, blobs, raw=RAW in plan)
     receipt = replace(as_sent.receipt, sent=exchange.sent_sha256, transport=transport.json)
     return Made(receipt, patch, blobs, transport.style == "raw")
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.importers.conversion.steps import position_ranges
-from stenolog.apps.tap.exchanges.answers import Answered, answer_of, counted_tokens, without_secrets
-from stenolog.apps.tap.exchanges.exchange import RecordedExchange, decoded
+from stenolog.apps.tap.exchanges.answers import answer_of, counted_tokens, without_secrets
+from stenolog.apps.tap.exchanges.exchange import Answered, RecordedExchange, decoded
 from stenolog.apps.tap.exchanges.identity import SIDE, Identity, asks_for_summary
 from stenolog.apps.tap.exchanges.secrets import redacted, secrets_in
 from stenolog.apps.tap.exchanges.wire import WireRequest
@@ -55,8 +55,9 @@ class Session:
     """A conversation on its way into the log.
 
     `lanes` are by the client's ids. `recorded` are the exchanges of an earlier process, `stored` the blobs of
-    this one. `hidden` are the positions that each agent's client removed from its history. `words` are a
-    person's first, `title_words` those that a title was requested for. `work` is folder and branch.
+    this one, whose entries `written` counts. `hidden` are the positions that each agent's client removed from
+    its history. `words` are a person's first, `title_words` those that a title was requested for. `work` is
+    folder and branch.
     """
 
     conversation: Conversation
@@ -73,6 +74,7 @@ class Session:
     stored: set[str] = field(default_factory=set)
     work: Mapping[str, str] = field(default_factory=dict)
     last_ns: int = 0
+    written: int = 0
 
     def lane(self, key: str, request: WireRequest, note: AgentNote = NO_NOTE) -> Lane:
         """Return a key's lane, new if necessary, named by the note on the agent."""
@@ -240,7 +242,7 @@ class Session:
             return None
         lane, request = pending.lane, pending.request
         lane.open.discard(exchange.id)
-        answered = answer_of(request.api, exchange)
+        answered = exchange.answered or answer_of(request.api, exchange)
         if exchange.redacts:
             answered = without_secrets(answered)
         event = self._outcome(exchange, pending, answered)
@@ -362,7 +364,10 @@ class Session:
         new = [NewEntry(event, f"{exchange.id}-{what}-{n}", time) for n, event in enumerate(events)]
         while new:
             try:
-                return self.conversation.extend(new, expected=self.conversation.position)
+                at = self.conversation.position
+                entries = self.conversation.extend(new, expected=at)
+                self.written += max(entries[-1].position - at, 0)
+                return entries
             except VersionConflictError:  # somebody else appended; what the tap records stays as it was
                 continue
         return []

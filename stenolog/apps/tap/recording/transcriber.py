@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Any
 
-from stenolog.adapters.conversation.log import Log
+from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.adapters.conversation.queries.requests.lanes import opening_of
 from stenolog.apps.tap.exchanges.exchange import RecordedExchange
 from stenolog.apps.tap.exchanges.identity import Identity, identity_of
@@ -41,19 +41,27 @@ GAPS = "tap-gaps"
 class Transcriber:
     """Writer of exchanges into a log. `others` counts those that asked no model, by method and path.
 
-    `notes` reads a client's notes on a sub-agent. `work` is folder and branch of new conversations.
+    `notes` reads a client's notes on a sub-agent. `work` is folder and branch of new conversations. `named`
+    returns the conversation of a new session's name. `lost` is called with an exchange that could not be
+    understood; by default, its bytes are kept.
     """
 
     def __init__(
-        self, log: Log, notes: Notes = agent_note, work: Mapping[str, str] = MappingProxyType({})
+        self,
+        log: Log,
+        notes: Notes = agent_note,
+        work: Mapping[str, str] = MappingProxyType({}),
+        named: Callable[[str], Conversation] | None = None,
+        lost: Callable[[RecordedExchange, Exception], object] | None = None,
     ) -> None:
         self.log, self._work = log, work
+        self._named, self._lost = named or log.__getitem__, lost or self._unrecorded
         self._notes = notes
         self._causes: dict[str, int] = {}
         self.placing = Placing(self._begin, work.get("cwd", ""))
         self.others: dict[str, int] = {}
         self.recorded: set[str] = set()
-        self._places: dict[str, LanePlace] = {}
+        self.places: dict[str, LanePlace] = {}
         self._recalled = False
 
     def request(self, exchange: RecordedExchange) -> bool:
@@ -73,8 +81,10 @@ class Transcriber:
             identity = identity_of(exchange, request)
             if not identity.session:
                 self._recall(exchange)
+            if exchange.id in self.recorded:
+                return False
             place = self.placing.find(exchange, request, identity)
-            if exchange.id in place.session.recorded or exchange.id in self.recorded:
+            if exchange.id in self.recorded:
                 return False
             lane = self._lane(place, request, identity)
             cause = place.cause if place.cause is not None else self._causes.get(lane.agent)
@@ -87,10 +97,10 @@ class Transcriber:
         except OperationalError:
             raise  # the disk is full, say: it is tried again
         except Exception as error:
-            self._unrecorded(exchange, error)
+            self._lost(exchange, error)
             return False
         place.session.last_ns = lane.last_ns = exchange.begun_ns
-        self._places[exchange.id] = place
+        self.places[exchange.id] = place
         self.placing.note(place.session, place.key)
         return True
 
@@ -106,16 +116,16 @@ class Transcriber:
 
     def answer(self, exchange: RecordedExchange) -> None:
         """Record the outcome of a recorded request."""
-        place = self._places.pop(exchange.id, None)
+        place = self.places.pop(exchange.id, None)
         if place is None:
             return
         try:
             entry = place.session.record_answer(exchange)
         except OperationalError:
-            self._places[exchange.id] = place
+            self.places[exchange.id] = place
             raise
         except Exception as error:
-            self._unrecorded(exchange, error)
+            self._lost(exchange, error)
             return
         place.session.lanes[place.key].last_ns = exchange.ended_ns or exchange.begun_ns
         if entry is not None and isinstance(entry.event, AssistantMessage):
@@ -180,10 +190,11 @@ class Transcriber:
 
     def _begin(self, name: str, client: str, exchange: RecordedExchange) -> Session:
         """Return a session, restored if recorded before."""
-        conversation = self.log[name]
+        conversation = self._named(name)
         session = Session(conversation, client, name, work=self._work)
         if conversation.position:
             session.recorded = restored(session)
+            self.recorded |= session.recorded
         return session
 
 

@@ -1,0 +1,1 @@
+"""HTTP archives (HAR)."""
