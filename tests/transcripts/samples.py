@@ -18,6 +18,7 @@ from tests.transcripts import (
     test_ai_sdk,
     test_atif,
     test_burr,
+    test_codex_exec,
     test_deepseek_harness,
     test_gemini_and_qwen,
     test_goose,
@@ -357,6 +358,7 @@ SAMPLES = [
     Sample("cursor", "cursor", programs_given.CURSOR, programs_given.write_cursor, is_picky=True),
     Sample("cursor-transcript", "cursor-transcript", programs_given.TRANSCRIPT, on_lines),
     Sample("har", "har", test_recorded_calls.HAR, _archive, has_ids=True),
+    Sample("codex-exec", "codex-exec", test_codex_exec.RUN, on_lines),
     *(
         Sample(name, name, test_recorded_calls.all_of(write), on_lines, has_ids=True)
         for name, write in (

@@ -15,6 +15,11 @@ from stenolog.projections.programs import (
 )
 
 TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
+STREAM = (
+    *("thread.started", "turn.completed", "turn.failed"),
+    *("item.started", "item.updated", "item.completed"),
+)
+"""The types of lines that `exec --json` writes."""
 
 
 def begin(given: TapLaunch) -> list[str]:
@@ -31,6 +36,13 @@ PROGRAM = Program(
             "a Codex rollout",
             f"{__name__}.sessions:CODEX",
             (shows("payload", type=TYPES),),
+            precedence=-1,
+        ),
+        FileFormat(
+            "codex-exec",
+            "a Codex exec stream",
+            f"{__name__}.exec_stream:EXEC",
+            (shows(type=STREAM),),
             precedence=-1,
         ),
     ),
