@@ -92,6 +92,21 @@ BURR = _program(
         plugins.shows("type", "action_sequence_id"),
     )
 )._replace(folders=(plugins.SessionFolder("", ".burr", ""),))
+CHATGPT = _program(
+    _file(
+        "chatgpt",
+        "an export of ChatGPT's data",
+        "chatgpt.files:CHATGPT",
+        plugins.shows("mapping", "current_node", whole=True),
+    )
+)._replace(
+    foreign=(
+        plugins.Foreign("ratings in an export of ChatGPT's data", plugins.shows("rating", "conversation_id")),
+        plugins.Foreign(
+            "links in an export of ChatGPT's data", plugins.shows("is_anonymous", "conversation_id")
+        ),
+    )
+)
 COPILOT_CLI = _program(
     _file(
         "copilot-cli",

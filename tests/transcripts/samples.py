@@ -18,6 +18,7 @@ from tests.transcripts import (
     test_ai_sdk,
     test_atif,
     test_burr,
+    test_chatgpt,
     test_codex_exec,
     test_deepseek_harness,
     test_gemini_and_qwen,
@@ -206,11 +207,6 @@ def _dsh_of_each_kind() -> list[Any]:
     return session.lines
 
 
-def _archive(folder: Path, records: list[Any]) -> Path:
-    (path := folder / "calls.har").write_bytes(test_recorded_calls.archive(*records))
-    return path
-
-
 def _agents(folder: Path, records: list[Any]) -> Path:
     return test_openai_agents.add(folder / "sessions.db", *records)
 
@@ -357,15 +353,11 @@ SAMPLES = [
     Sample("kimi", "kimi", programs_given.KIMI, on_lines),
     Sample("cursor", "cursor", programs_given.CURSOR, programs_given.write_cursor, is_picky=True),
     Sample("cursor-transcript", "cursor-transcript", programs_given.TRANSCRIPT, on_lines),
-    Sample("har", "har", test_recorded_calls.HAR, _archive, has_ids=True),
+    Sample("har", "har", test_recorded_calls.HAR, test_recorded_calls.write_archive, has_ids=True),
     Sample("codex-exec", "codex-exec", test_codex_exec.RUN, on_lines),
-    *(
-        Sample(name, name, test_recorded_calls.all_of(write), on_lines, has_ids=True)
-        for name, write in (
-            ("litellm", test_recorded_calls.payload),
-            ("helicone", test_recorded_calls.logged),
-        )
-    ),
+    Sample("chatgpt", "chatgpt", test_chatgpt.NODES, test_chatgpt.write_export, has_ids=True),
+    Sample("litellm", "litellm", test_recorded_calls.PAYLOADS, on_lines, has_ids=True),
+    Sample("helicone", "helicone", test_recorded_calls.LOGGED, on_lines, has_ids=True),
 ]
 
 

@@ -165,12 +165,18 @@ def all_of(write: Callable[..., Json]) -> list[Json]:
     return [write(n, *exchange) for n, exchange in enumerate(EXCHANGES)]
 
 
+def write_archive(folder: Path, entries: list[Any]) -> Path:
+    (path := folder / "calls.har").write_bytes(archive(*entries))
+    return path
+
+
+PAYLOADS, LOGGED = all_of(payload), all_of(logged)
 FILES = {
     "har": archive(*HAR, PAGE),
-    "litellm": "\n".join(map(json.dumps, all_of(payload))).encode(),
+    "litellm": "\n".join(map(json.dumps, PAYLOADS)).encode(),
     "litellm-rows": json.dumps({"data": all_of(row)}).encode(),
-    "litellm-callback": json.dumps([{"standard_logging_object": each} for each in all_of(payload)]).encode(),
-    "helicone": json.dumps(all_of(logged)[::-1]).encode(),
+    "litellm-callback": json.dumps([{"standard_logging_object": each} for each in PAYLOADS]).encode(),
+    "helicone": json.dumps(LOGGED[::-1]).encode(),
 }
 each_file = pytest.mark.parametrize("content", FILES.values(), ids=list(FILES))
 

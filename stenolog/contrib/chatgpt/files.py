@@ -1,0 +1,209 @@
+"""ChatGPT's export of a user's data: `conversations.json`, and the pictures beside it.
+
+The form is as described in mitkury/chatgpt-export-parser, `docs/chatgpt-data-export-format.md`, and in
+TomzxCode/llm-conversations-viewer, `docs/formats.md`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from hashlib import sha256
+from heapq import heappop, heappush
+from typing import Any, BinaryIO
+
+from stenolog import ModeSwitch, importers
+from stenolog.importers import Blobs, Json, JsonLinesReader, JsonObject, Record, as_dict, as_list, as_str
+from stenolog.parts import AssistantPart, UserPart
+
+from .content import Media, answer_parts, is_text, tool_call, user_parts
+
+ABOUT = ("gizmo_id", "conversation_origin", "conversation_template_id")
+
+
+class Tree:
+    """The nodes of a conversation: parents before children, else by their times."""
+
+    def __init__(self, conversation: JsonObject) -> None:
+        self.nodes = {id: as_dict(node) for id, node in as_dict(conversation.get("mapping")).items()}
+        self.current = as_str(conversation.get("current_node"))
+        facts = importers.compact_json([self.current, conversation.get("update_time"), *self.nodes])
+        self.state = sha256(facts.encode(errors="replace")).hexdigest()[:16]
+
+    def parent(self, id: str) -> str:
+        """Return a node's parent; "" for a root."""
+        found = as_str(self.nodes[id].get("parent")) if id in self.nodes else ""
+        return found if found in self.nodes else ""
+
+    def path(self, id: str) -> set[str]:
+        """Return a node with all above it."""
+        found: set[str] = set()
+        while id in self.nodes and id not in found:
+            found.add(id)
+            id = self.parent(id)
+        return found
+
+    def records(self) -> Iterator[Record]:
+        """Yield the nodes with their ids, each after its parent."""
+        below: dict[str, list[str]] = {}
+        for id in self.nodes:
+            below.setdefault(self.parent(id), []).append(id)
+        numbers = {id: number for number, id in enumerate(self.nodes, 1)}
+        ready: list[tuple[float, int, str]] = []
+        self._add(ready, below.get("", ()), numbers, 0.0)
+        while ready:
+            time, number, id = heappop(ready)
+            yield Record(str(number), {**self.nodes[id], "id": id})
+            self._add(ready, below.get(id, ()), numbers, time)
+
+    def _add(self, ready: list[Any], ids: Any, numbers: dict[str, int], after: float) -> None:
+        for id in ids:
+            time = as_dict(self.nodes[id].get("message")).get("create_time")
+            at = time if isinstance(time, int | float) and not isinstance(time, bool) else after
+            heappush(ready, (max(at, after), numbers[id], id))
+
+
+class ChatGPT(importers.SessionConverter):
+    """Converter of a conversation: a node is an entry, and what is not on the current branch is hidden."""
+
+    system = "chatgpt"
+    main = "chatgpt"
+    provider = "openai"
+
+    def __init__(self, conversation: JsonObject, media: Media, log: importers.ExistingLog) -> None:
+        super().__init__(log)
+        self._tree, self._media = Tree(conversation), media
+        self._last = ""
+        self._hidden: set[int] = set()
+        self._is_new = False
+        """True once this import has hidden or shown anything."""
+        self._open: dict[str, str] = {}
+        """The tools of calls without a result, by the ids of their nodes."""
+        self.time = importers.as_time(conversation.get("create_time"))
+        self.setup.title = importers.title_of(as_str(conversation.get("title"))) or None
+        self.setup.about(self.system, {name: as_str(conversation.get(name)) for name in ABOUT})
+
+    def take(self, record: Record) -> list[importers.Step]:
+        """Return the steps for a node."""
+        node = record.value
+        own, message = as_str(node.get("id")), as_dict(node.get("message"))
+        self.time = importers.as_time(message.get("create_time"), self.time)
+        if not message:
+            self.ignored["node without a message"] += 1
+            return []
+        id = importers.key_of(own) or f"#{record.line}"
+        if self._tree.parent(own) != self._last:
+            self._follow(self._tree.path(own), id)
+        self._last = own
+        self._message(id, own, message)
+        return self.writer.drain()
+
+    def end(self) -> list[importers.Step]:
+        """Return to the branch that was the current one."""
+        id = f"current-{self._tree.state}"
+        if self._tree.current in self._tree.nodes:
+            self._follow(self._tree.path(self._tree.current), id)
+        if self.positions:
+            self.setup.settle(id, self.time)
+        messages = {position for each in self.positions.values() for position in each}
+        if self.writer.log.head and not self._is_new and self.writer.log.hidden & messages != self._hidden:
+            # An earlier export ended on another branch, and no node since has gone back.
+            switch = ModeSwitch(hides=self.setup.hides or (), source=self.writer.source("", "settings"))
+            self.writer.write(switch, f"back-{self._tree.state}", self.time)
+        return super().end()
+
+    def _follow(self, path: set[str], id: str) -> None:
+        """Hide what is not on a path, and show what is, before the record of an id."""
+        context = [id for id in self.positions if id in path]
+        if [*self.in_context] == context:
+            return
+        shown = {position for id in context for position in self.positions[id]}
+        self._hidden = {position for each in self.positions.values() for position in each} - shown
+        self.in_context = dict.fromkeys(context)
+        self.setup.hides = self.writer.ranges(self._hidden) or None
+        self.setup.branches = True
+        self._is_new = self._is_new or not self.writer.holds(f"{id}:settings")
+        self.decisions["other branch"] += 1
+
+    def _message(self, id: str, node: str, message: JsonObject) -> None:
+        author, content = as_dict(message.get("author")), as_dict(message.get("content"))
+        blobs: Blobs = {}
+        match as_str(author.get("role")):
+            case "assistant":
+                self._answer(id, node, message, content)
+            case "tool":
+                self._result(id, node, as_str(author.get("name")), content, blobs)
+            case role:
+                parts = user_parts(content, blobs, self._media)
+                about = as_dict(as_dict(message.get("metadata")).get("user_context_message_data"))
+                parts += [part for text in about.values() for part in importers.text_parts(as_str(text))]
+                is_person = role == "user" and is_text(content)
+                if parts:
+                    kind: Any = "person" if is_person else "system"
+                    self.write_user(id, parts, kind, message=node, role=role or "user", blobs=blobs)
+                else:
+                    self.ignored["empty message"] += 1
+
+    def _answer(self, id: str, node: str, message: JsonObject, content: JsonObject) -> None:
+        about, to = as_dict(message.get("metadata")), as_str(message.get("recipient"))
+        parts: list[AssistantPart] = []
+        if to not in ("", "all"):
+            parts = [tool_call(id, to, content)]
+            self._open[node] = to
+        else:
+            parts = answer_parts(content)
+        if not parts:
+            self.ignored["empty message"] += 1
+            return
+        reason = as_str(as_dict(about.get("finish_details")).get("type"))
+        answer = self.answer(id, parts, model=as_str(about.get("model_slug")), finish_reason=reason)
+        self.write_answer(id, answer, node)
+
+    def _result(self, id: str, node: str, tool: str, content: JsonObject, blobs: Blobs) -> None:
+        """Write a tool's message: the result of the nearest call of that tool above it, or a note."""
+        parts: list[UserPart] = user_parts(content, blobs, self._media)
+        parts = parts or [*importers.text_parts(" ")]
+        call = self._call_above(node, tool)
+        if call:
+            del self._open[call]
+            failed = content.get("content_type") == "system_error"
+            self.write_result(
+                id, importers.key_of(call), parts, message=node, name=tool, blobs=blobs, is_error=failed
+            )
+        else:
+            self.write_user(id, parts, "system", message=node, role="tool", blobs=blobs, author=tool)
+
+    def _call_above(self, node: str, tool: str) -> str:
+        above, seen = self._tree.parent(node), set[str]()
+        while above and above not in seen:
+            seen.add(above)
+            if above in self._open and (self._open[above] == tool or not tool):
+                return above
+            above = self._tree.parent(above)
+        return ""
+
+
+def conversations(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[importers.SourceConversation]:
+    """Yield an export's conversations."""
+    media = Media(reading.path)
+    document = reading.document(stream)
+    for value in document if isinstance(document, list) else [document]:
+        found = as_dict(value)
+        tree = Tree(found)
+        name = as_str(found.get("conversation_id")) or as_str(found.get("id"))
+        records = list(tree.records())
+        left = len(tree.nodes) - len(records)
+        ignored = Counter({"node in a circle": left} if left else {})
+        yield importers.SourceConversation(
+            name, records, partial(ChatGPT, found, media), ignored, unit="node"
+        )
+
+
+def is_export(document: Json) -> bool:
+    """Return whether a JSON value is a conversation, or a list of them."""
+    first = next(iter(as_list(document)), document)
+    return isinstance(as_dict(first).get("mapping"), dict) and "current_node" in first
+
+
+CHATGPT = importers.Importer("chatgpt", read=conversations, is_document=is_export)
