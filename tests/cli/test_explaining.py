@@ -46,7 +46,7 @@ def test_explain_says_in_whose_requests_until_when_and_why_no_longer(told: Calla
     assert lines[3:12] == [
         "planner 14 on kept as #3 assistant, 10 tokens",
         "in 1 request that may be sent",
-        "own: the lane's own answer",
+        "own: the agent's own answer",
         "coder 3-6 reworded as #2 user, 10 → 19 tokens",
         "sent in 2 requests, all with a receipt",
         "attributed: another speaker's words, quoted with their name",
@@ -105,7 +105,7 @@ def test_why_gives_each_message_its_rule_and_one_message_its_whole_text(
 ) -> None:
     one = told("request", "--why", "crew", "--agent", "coder", "--at", "6", "--message", "4")
 
-    assert one[1] == "4 tool from 5 165 tok kept by result: the result of one of the lane's own calls"
+    assert one[1] == "4 tool from 5 165 tok kept by result: the result of one of the agent's own calls"
     assert "".join(one[2:]).count("lexer") == 60
     assert len(told("request", "--why", "crew", "--agent", "coder", "--at", "6")) == 14
     assert (

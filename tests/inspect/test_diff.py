@@ -34,7 +34,7 @@ def test_without_another_word_it_is_compared_with_the_call_before(web: TestClien
     page = web.get("/diff/demo?at=10").text
     assert "coder: 8 → 10" in page
     assert "Nothing that was sent before is read anew" in page
-    assert " tokens · the lane's own answer" in words(page)
+    assert " tokens · the agent's own answer" in words(page)
 
 
 def test_the_bars_show_what_both_begin_with_on_one_scale(web: TestClient, log: stenolog.Log) -> None:

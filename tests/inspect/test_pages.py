@@ -81,7 +81,7 @@ def test_a_conversation_shows_its_entries_and_the_request_with_the_reason_for_ea
 ) -> None:
     shown = words(web.get("/c/demo").text)
     assert "What coder is sent at 6" in shown
-    assert "kept · persona the persona on the agent's card" in shown
+    assert "kept · persona the agent's instructions" in shown
     assert f"sha256 {log['demo'].request('coder').sha256[:12]}" in shown
     assert "added · cut-off-error-note why the text before it is cut off 0 → 12 tokens" in shown
 

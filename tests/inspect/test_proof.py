@@ -76,8 +76,8 @@ def test_a_conversation_without_receipts_says_that_nothing_proves_it(
     log["other"].append(UserMessage("Which test fails?"))
     log["other"].append(AssistantMessage(agent="coder", parts=[TextPart(text="test_dates")]))
     shown = words(web.get("/proof/other").text)
-    assert "No request has a receipt" in shown
-    assert "nothing proves what was sent" in shown
+    assert "Nothing says what was sent" in shown
+    assert "Answers without a proof of what was sent" in shown
 
 
 def test_a_long_conversation_says_what_is_done_so_far(web: TestClient, log: stenolog.Log) -> None:
