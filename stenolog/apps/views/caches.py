@@ -12,7 +12,8 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage
 from stenolog.projections.analysis.cache.calls import CacheCall, cache_call, cache_calls, is_call
 from stenolog.projections.analysis.cache.causes import Cause
-from stenolog.projections.analysis.cache.stated import stated_calls
+from stenolog.projections.analysis.cache.stated import stated_call, stated_calls
+from stenolog.projections.analysis.provider_bill import states_input
 from stenolog.projections.messages.rules import RULES
 from stenolog.projections.prices import Prices
 from stenolog.projections.requests import LaneId, Request
@@ -85,6 +86,12 @@ def cause_words(cause: Cause) -> str:
     return f"{cause.kind}{how}{place}{by}{rule}{words}"
 
 
+def why_words(call: CacheCall) -> str:
+    """Say why a call read no more from the cache, with the provider's own word on it."""
+    said = f"the provider says: {verdict_words(call)}" if call.verdict else ""
+    return " · ".join(filter(None, (cause_words(call.cause), said)))
+
+
 def verdict_words(call: CacheCall) -> str:
     """Return the provider's own verdict on its cache in words, or ""."""
     missed = f", {call.verdict_missed:,}" if call.verdict_missed else ""
@@ -112,21 +119,30 @@ def read_words(call: CacheCall) -> str:
 def miss_line(conversation: Conversation, entry: Entry) -> str:
     """Say in a line what an answer's request missed of the cache; empty if that was cheap."""
     event = entry.event
-    if not isinstance(event, AssistantMessage) or event.receipt is None or event.usage is None:
+    if not isinstance(event, AssistantMessage) or event.usage is None:
         return ""
     # Most answers are done with here, without a look at their requests.
     if event.usage.input - event.usage.cache_read < COSTLY:
         return ""
-    earlier = answer_before(conversation, entry)
+    found = read_by(conversation, entry)
+    return cache_line(found) if found is not None and found.missed >= COSTLY else ""
+
+
+def read_by(conversation: Conversation, answer: Entry) -> CacheCall | None:
+    """Return what an answer's request read from the cache, beside the call before; None if unknown."""
+    event: Any = answer.event
+    earlier, receipt = answer_before(conversation, answer), receipt_of(answer)
     if earlier is None:
-        return ""
-    api, whose = event.receipt.api.partition("@")[0], LaneId(event.agent, event.task)
+        return None
+    if receipt is None:
+        between = conversation.entries(after=earlier.position - 1, at=answer.position - 1)
+        return stated_call(earlier, answer, [*between])
+    api, whose = receipt.api.partition("@")[0], LaneId(event.agent, event.task)
     then, now = (
         AskedRequest(conversation, whose.address, receipt_of(one).view, api, None, ()).request()
-        for one in (earlier, entry)
+        for one in (earlier, answer)
     )
-    found = call_after(conversation, (earlier, then), (entry, now))
-    return cache_line(found) if found is not None and found.missed >= COSTLY else ""
+    return call_after(conversation, (earlier, then), (answer, now))
 
 
 def call_after(
@@ -139,11 +155,16 @@ def call_after(
 
 
 def answer_before(conversation: Conversation, answer: Entry) -> Entry | None:
-    """Return the answer to the lane's call before, of the same model if one is near."""
+    """Return the answer to the lane's call before, of the same model if one is near.
+
+    It has a receipt if this one has; else it states its tokens, as this one does.
+    """
     event: Any = answer.event
+    is_proved = receipt_of(answer) is not None
     whose, found = LaneId(event.agent, event.task), None
     for entry in islice(backwards(conversation, answer.position - 1), NEAR):
-        if is_call(entry.event) and whose.owns(entry.event) and receipt_of(entry) is not None:
+        is_like = (receipt_of(entry) is not None) if is_proved else states_input(entry.event)
+        if is_like and is_call(entry.event) and whose.owns(entry.event):
             found = found or entry
             if getattr(entry.event, "model", event.model) == event.model:
                 return entry

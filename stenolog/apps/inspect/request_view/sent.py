@@ -9,7 +9,7 @@ from typing import NamedTuple
 from stenolog.adapters.conversation.queries.requests.bills import Answers, bill_by
 from stenolog.apps.inspect.query import Query
 from stenolog.apps.views.asked_request import AskedRequest
-from stenolog.apps.views.caches import answer_before, cache_line, call_after, receipt_of
+from stenolog.apps.views.caches import cache_line, read_by
 from stenolog.apps.views.differences import call_before
 from stenolog.apps.views.lanes import lane
 from stenolog.domain.entry import Entry
@@ -56,17 +56,14 @@ def explained_and_sent(query: Query) -> tuple[Request, Sent]:
     answers = Answers(_answer(query, calls), last, first, _program(query, calls), is_whole)
     followed = answers.own or _error(query, calls)
     billed = bill_by(request, answers, lambda at: _request_at(query, at).size.tokens)
-    cache = _cache(query, then, request, followed)
+    cache = _cache(query, followed)
     return request, Sent(before, shared, followed, billed, cache)
 
 
-def _cache(query: Query, then: Request | None, request: Request, followed: Entry | None) -> str:
-    if then is None or followed is None or then.api != request.api or request.at - then.at > AHEAD:
-        return ""
-    answer = answer_before(query.conversation, followed)
-    if answer is None or receipt_of(answer).view != then.at:
-        return ""
-    found = call_after(query.conversation, (answer, then), (followed, request))
+def _cache(query: Query, followed: Entry | None) -> str:
+    found = (
+        None if followed is None or query.asked_request.is_changed else read_by(query.conversation, followed)
+    )
     return "" if found is None else cache_line(found)
 
 

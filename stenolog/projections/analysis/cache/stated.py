@@ -41,18 +41,34 @@ def stated_calls(entries: Sequence[Entry]) -> list[CacheCall]:
     """
     lanes: dict[LaneId, list[StatedCall]] = defaultdict(list)
     for entry in entries:
-        match entry.event:
-            case AssistantMessage(receipt=None, usage=Usage() as usage) as event if usage.input:
-                begun = entry.time - timedelta(milliseconds=event.duration_ms or 0)
-                call = StatedCall(entry.position, event.model, begun, usage)
-                lanes[LaneId(event.agent, event.task)].append(call)
-            case _:
-                pass
+        if (made := _call(entry)) is not None:
+            lanes[made[0]].append(made[1])
     found: list[CacheCall] = []
     for lane, calls in lanes.items():
         if any(call.usage.cache_read or call.usage.cache_write for call in calls):
             found += _compared(lane, calls, entries)
     return sorted(found)
+
+
+def stated_call(before: Entry, after: Entry, between: Sequence[Entry]) -> CacheCall | None:
+    """Return what an answer read from the cache, compared only with the previous one of its model.
+
+    `between` are the entries from that one on, up to before the answer. None if one states no tokens.
+    """
+    first, second = _call(before), _call(after)
+    if first is None or second is None:
+        return None
+    return _after(second[0], first[1], second[1], between, _keeps(first[1], None), [])
+
+
+def _call(entry: Entry) -> tuple[LaneId, StatedCall] | None:
+    match entry.event:
+        case AssistantMessage(receipt=None, usage=Usage() as usage) as event if usage.input:
+            begun = entry.time - timedelta(milliseconds=event.duration_ms or 0)
+            call = StatedCall(entry.position, event.model, begun, usage)
+            return LaneId(event.agent, event.task), call
+        case _:
+            return None
 
 
 def _compared(lane: LaneId, calls: Sequence[StatedCall], entries: Sequence[Entry]) -> Iterator[CacheCall]:
@@ -63,25 +79,34 @@ def _compared(lane: LaneId, calls: Sequence[StatedCall], entries: Sequence[Entry
     previous: StatedCall | None = None
     for call in calls:
         before = last.get(call.model)
-        found = _read(lane, before, call)
         if before is not None:
             # With the call before: it may be what wrote the summary.
             between = entries[before.position - 1 : call.position - 1]
-            cause = _cause(lane, found, before, between, keeps[call.model])
-            if cause.kind == UNKNOWN:
-                cause = cause._replace(
-                    words=_observed(lane, found, between, reads.count(call.usage.cache_read))
-                )
-                reads.append(call.usage.cache_read)
-            found = found._replace(cause=cause)
+            yield _after(lane, before, call, between, keeps[call.model], reads)
         elif previous is None:
-            found = found._replace(cause=Cause("cold start"))
+            yield _read(lane, None, call)._replace(cause=Cause("cold start"))
         else:
             words = f"{previous.model} → {call.model}"
-            found = found._replace(cause=Cause("model", "changed", words=words))
-        yield found
+            yield _read(lane, None, call)._replace(cause=Cause("model", "changed", words=words))
         previous = last[call.model] = call
         keeps[call.model] = _keeps(call, keeps.get(call.model))
+
+
+def _after(
+    lane: LaneId,
+    before: StatedCall,
+    call: StatedCall,
+    between: Sequence[Entry],
+    keeps: int,
+    reads: list[int],
+) -> CacheCall:
+    """Return what a call read after another; `reads` are those of misses without a cause, and get its own."""
+    found = _read(lane, before, call)
+    cause = _cause(lane, found, before, between, keeps)
+    if cause.kind == UNKNOWN:
+        cause = cause._replace(words=_observed(lane, found, between, reads.count(call.usage.cache_read)))
+        reads.append(call.usage.cache_read)
+    return found._replace(cause=cause)
 
 
 def _keeps(call: StatedCall, before: int | None) -> int:
