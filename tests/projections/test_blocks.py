@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stenolog import Entry, ToolCall
+import stenolog
+from stenolog import AssistantMessage, Entry, ToolCall
 from stenolog.parts import ImagePart, ProviderPart, ReasoningPart, TextPart
 from stenolog.projections.views.blocks import Block, CallBlock, blocks, called, line_diff, output
+from stenolog.projections.views.edits import changed_files, edits
 from tests.strategies import logs
 
 PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n one\n-two\n+three\n*** End Patch"
@@ -174,3 +176,35 @@ def test_a_picture_names_its_part_and_not_its_bytes() -> None:
     (block,) = output([ImagePart(url="data:image/png;base64,AAAA")])
 
     assert block == Block("picture", "", "image/png", part=0)
+
+
+def test_edits_sum_by_file_whatever_form_their_calls_have() -> None:
+    two = (
+        "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-one\n+two\n--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+three"
+    )
+    with stenolog.open(":memory:") as log:
+        parts = [
+            call(file_path="a.py", old_string="one\ntwo", new_string="one\nthree\nfour"),
+            call(path="b.py", content="x\ny\n"),
+            ToolCall(id="p", name="apply_patch", form="custom", arguments=PATCH),
+            call(patch=two),
+            call(command="rm a.py"),
+        ]
+        entry = log["x"].append(AssistantMessage(agent="a", parts=parts))
+        found = changed_files(edits(entry))
+
+    assert [(each.path, each.added, each.removed) for each in found.files] == [
+        ("a.py", 4, 3),
+        ("b.py", 2, 0),
+        ("new.py", 1, 0),
+    ]
+    assert found.words == "3 changed, +7 -3"
+
+
+@given(logs())
+def test_any_log_has_the_sum_of_its_files(log: list[Entry]) -> None:
+    found = [each for entry in log for each in edits(entry)]
+    files = changed_files(found)
+
+    assert (files.added, files.removed) == (sum(e.added for e in found), sum(e.removed for e in found))
+    assert {position for file in files.files for position in file.positions} == {e.position for e in found}

@@ -17,7 +17,7 @@ from stenolog.projections.programs import PROGRAMS
 ActStatus: TypeAlias = Literal["ok", "failed", "no result"]
 OWN = ("acp", "command-line")
 """The providers whose opaque parts are acts, beside the programs that have lines of their own."""
-GISTS = ("command", "cmd", "file_path", "path", "pattern", "url", "query", "description", "prompt", "text")
+GISTS = ("command", "cmd", "pattern", "query", "url", "file_path", "path", "description", "prompt", "text")
 """The arguments that say most of a call, the best first."""
 LONGEST_ACT = 160
 FAILED = ("failed", "declined", "error")

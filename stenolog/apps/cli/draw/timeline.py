@@ -12,8 +12,10 @@ from stenolog.apps.cli.lines import Piece, in_words, line, paragraph
 from stenolog.apps.cli.terminal import width
 from stenolog.domain.values import PositionRange
 from stenolog.projections.terminal_text import one_line
+from stenolog.projections.views.blocks import Block, called, output
 from stenolog.projections.views.calls import MARKS
 from stenolog.projections.views.context import within
+from stenolog.projections.views.edits import files_of
 from stenolog.projections.views.lines import USER
 from stenolog.projections.views.timeline import TimelineItem
 
@@ -33,6 +35,7 @@ STATUS = {
     "awaiting approval": "yellow",
     "no result": "dim",
 }
+SIGNS = {"-": "red", "+": "green", " ": "dim", "@": "cyan"}
 LINES_OF_OUTPUT = 8
 LINES_OF_NOTE = 1
 """The lines of a note that a client wrote by itself, such as a reminder."""
@@ -164,15 +167,40 @@ def _style(item: TimelineItem) -> str:
 
 def _tool(item: TimelineItem, full: bool) -> Iterator[Piece]:
     mark, style = MARKS.get(item.status, "·"), STATUS.get(item.status, "")
-    called = f"{item.call.name} {item.call.arguments}" if item.call else item.detail
+    gist, given = called(item.call) if item.call else ("", ())
+    is_whole = full or width() is None or not gist
+    words = f"{item.call.name} {item.call.arguments if is_whole else gist}" if item.call else item.detail
     where = f"  {item.position}" + (
         f", {item.result}" if item.result != item.position and item.result else ""
     )
     if full:
-        yield wrapped((f"{mark} ", style), (called, "blue"), (where, "dim"), indent=2, hang=2)
+        yield wrapped((f"{mark} ", style), (words, "blue"), (where, "dim"), indent=2, hang=2)
     else:
-        yield line("  ", (f"{mark} ", style), (called, "blue"), (where, "dim"), kept=1)
+        yield line("  ", (f"{mark} ", style), (words, "blue"), (where, "dim"), kept=1)
+    for block in given:
+        if block.kind == "diff":
+            yield from _diff(block, full)
     if item.note and item.call:
         yield line("    ", (item.note, style))
-    if item.output:
-        yield paragraph(in_words(item.output), "dim", indent=4, lines=None if full else LINES_OF_OUTPUT)
+    for block in output(item.output, item.call):
+        if block.kind == "diff":
+            yield from _diff(block, full)
+        else:
+            shown = in_words([item.output[block.part]]) if block.kind == "picture" else block.text
+            yield paragraph(shown, "dim", indent=4, lines=None if full else LINES_OF_OUTPUT)
+
+
+def _diff(block: Block, full: bool) -> Iterator[Piece]:
+    shown = block.lines if full else block.lines[:LINES_OF_OUTPUT]
+    for sign, text in shown:
+        yield line("    ", ("" if sign == "@" else f"{sign} ", SIGNS[sign]), (text, SIGNS[sign]))
+    if more := len(block.lines) - len(shown):
+        yield line("    ", (f"… {more} more line{'s' * (more > 1)}", "dim"))
+
+
+def files_line(items: Iterable[TimelineItem]) -> Iterator[Piece]:
+    """Yield a line on the files that calls changed, if they changed any."""
+    found = files_of(items)
+    each = (f"{file.path} +{file.added:,} -{file.removed:,}" for file in found.files)
+    if found.files:
+        yield wrapped((f"Files: {found.words}: {', '.join(each)}", "dim"), hang=2)

@@ -29,7 +29,7 @@ def timeline_command(db: Database, target: str, at: str, full: bool) -> CommandR
     items = conversation.timeline(at=position)
 
     def draw() -> Iterable[Piece]:
-        from stenolog.apps.cli.draw.timeline import drawn_timeline
+        from stenolog.apps.cli.draw.timeline import drawn_timeline, files_line
 
         settings = conversation.settings(position)
         # A compaction took its words from the model, not from the reader; whoever rewinds takes them back.
@@ -39,8 +39,9 @@ def timeline_command(db: Database, target: str, at: str, full: bool) -> CommandR
             if isinstance(entry.event, AssistantMessage)
             for span in entry.event.covers
         ]
-        return drawn_timeline(
+        yield from drawn_timeline(
             items, pass_token(settings.turns), full=full, hides=settings.hides, compacted=compacted
         )
+        yield from files_line(items)
 
     return CommandResult({"conversation": conversation.name, "items": items}, draw)
