@@ -73,6 +73,11 @@ class Page(NamedTuple):
         return address_of(name) if self.of_conversation else f"/{name}"
 
 
+def has_request(query: Query) -> bool:
+    """Return whether any agent of the conversation has a request."""
+    return bool(query.index.agents)
+
+
 def address_of(name: str) -> str:
     """Return the address of the page of a conversation, whose name is a parameter."""
     return f"/{name}/{{name:path}}"

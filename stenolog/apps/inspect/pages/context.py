@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup
 
 from stenolog.adapters.conversation.queries.requests.curves import read_once, small_curves
-from stenolog.apps.inspect.page import Page
+from stenolog.apps.inspect.page import Page, has_request
 from stenolog.apps.inspect.query import Query
 from stenolog.apps.views.envelope import Answer
 from stenolog.apps.views.lanes import unrecorded
@@ -75,4 +75,4 @@ def twin(query: Query) -> Answer:
     return Answer(stats_data(found), unrecorded(query.conversation, found.agent))
 
 
-page = Page("context", view, twin, link="Context", rank=5)
+page = Page("context", view, twin, link="Context", rank=5, applies=has_request)

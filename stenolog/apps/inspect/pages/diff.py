@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from stenolog.apps.inspect.page import Page
+from stenolog.apps.inspect.page import Page, has_request
 from stenolog.apps.inspect.query import Query
 from stenolog.apps.views.caches import cause_words
 from stenolog.apps.views.differences import Difference, at_call_before, difference, difference_data
@@ -169,4 +169,4 @@ def twin(query: Query) -> Answer:
     return Answer(difference_data(asked_difference(query)), notes)
 
 
-page = Page("diff", view, twin, link="Diff", rank=4)
+page = Page("diff", view, twin, link="Diff", rank=4, applies=has_request)

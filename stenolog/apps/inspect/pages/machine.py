@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from stenolog.apps.inspect.entries.rows import row
-from stenolog.apps.inspect.page import Page
+from stenolog.apps.inspect.page import Page, has_request
 from stenolog.apps.inspect.query import Query
 from stenolog.apps.views.envelope import Answer
 from stenolog.apps.views.states import Standing, in_words, next_inputs, state_at, state_data
@@ -96,4 +96,4 @@ def twin(query: Query) -> Answer:
     return Answer(state_data(state_at(query.conversation, query.at)))
 
 
-page = Page("machine", view, twin, link="Machine", rank=8, is_more=True)
+page = Page("machine", view, twin, link="Machine", rank=8, is_more=True, applies=has_request)

@@ -7,10 +7,10 @@ from urllib.parse import urlencode
 
 from stenolog.adapters.conversation.queries.plain_json import plain
 from stenolog.adapters.conversation.queries.requests.bills import bill_of
-from stenolog.apps.inspect.page import File, Page, TextPage
+from stenolog.apps.inspect.page import File, Page, TextPage, has_request
 from stenolog.apps.inspect.query import Query
 from stenolog.apps.inspect.request_view import facts as request_facts
-from stenolog.apps.inspect.request_view.lines import END, lines, read
+from stenolog.apps.inspect.request_view.lines import END, PartLine, lines, outline, read
 from stenolog.apps.inspect.request_view.marks import RequestMarks
 from stenolog.apps.inspect.request_view.sent import Sent, explained_and_sent
 from stenolog.apps.views.asked_request import real_data, reasons_data
@@ -95,8 +95,16 @@ def _answer(sent: Sent) -> dict[str, Any] | None:
 
 def view(query: Query) -> dict[str, Any]:
     """Return an agent's request at a position."""
-    agents = list(query.index.agents)
-    return {**fields_of(query, explained_request(query), END), "agents": agents, "head": query.head}
+    found = explained_request(query)
+    fields = fields_of(query, found, END)
+    turns = {row.position: row.words for row in query.index.turns}
+    return {
+        **fields,
+        "agents": list(query.index.agents),
+        "head": query.head,
+        "outline": outline(found.request, turns) if found and fields["form"] == "read" else [],
+        "shown_parts": {line.number for line in fields.get("lines", ()) if isinstance(line, PartLine)},
+    }
 
 
 def part(query: Query) -> dict[str, Any]:
@@ -125,6 +133,6 @@ def text(query: Query) -> File:
     return File(reason.text.encode())
 
 
-page = Page("request", view, twin, link="Request", rank=3)
+page = Page("request", view, twin, link="Request", rank=3, applies=has_request)
 fragment = Page("part-request", part, template="request_part.html")
 whole_text = TextPage("text", text)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from stenolog.apps.inspect.page import Page
+from stenolog.apps.inspect.page import Page, has_request
 from stenolog.apps.inspect.query import Query
 from stenolog.apps.views.asked_request import AskedRequest, policy_asked, whatif_data
 from stenolog.apps.views.envelope import Answer
@@ -96,5 +96,5 @@ def twin(query: Query) -> Answer:
     return Answer(whatif_data(asked, asked.whatif()), notes)
 
 
-page = Page("whatif", view, twin, link="What if", rank=7, is_more=True)
+page = Page("whatif", view, twin, link="What if", rank=7, is_more=True, applies=has_request)
 fragment = Page("part-whatif", view, template="whatif_sums.html")

@@ -6,7 +6,7 @@ others, and reads only the entries that it names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -24,6 +24,8 @@ RUNS = 20
 """The runs that an omission names."""
 LONGEST = 6_000
 """The characters of a text that a page shows."""
+STRETCHES = 100
+"""The most stretches of an outline."""
 GAP = 32
 """Entries that are not needed are read too, if so few of them are between two that are."""
 
@@ -81,6 +83,31 @@ class SharedLine(NamedTuple):
 Line: TypeAlias = PartLine | OmissionLine | FoldLine | SharedLine
 _Place: TypeAlias = int | tuple[Omission, ...]
 """A part by its index, or what was left out before the next one."""
+
+
+class Stretch(NamedTuple):
+    """A turn of a request: its first part's index, its entry and first words, and the tokens of its parts."""
+
+    number: int
+    position: int
+    words: str
+    tokens: int
+
+
+def outline(request: Request, turns: Mapping[int, str]) -> list[Stretch]:
+    """Return the turns that a request has; `turns` are the first words of each, by its first entry.
+
+    What comes before the first one has no words. Of many turns some neighbours are one stretch.
+    """
+    found = [Stretch(0, 0, "", 0)]
+    for number, part in enumerate(request.parts):
+        position = part.positions[0] if part.positions else 0
+        if position in turns and position > found[-1].position:
+            found.append(Stretch(number, position, turns[position], 0))
+        found[-1] = found[-1]._replace(tokens=found[-1].tokens + part.tokens_out)
+    step = -(-len(found) // STRETCHES)
+    groups = (found[first : first + step] for first in range(0, len(found), step))
+    return [group[0]._replace(tokens=sum(each.tokens for each in group)) for group in groups]
 
 
 def lines(
