@@ -43,6 +43,9 @@ ROUNDS = 7
 LOOK_MS = 4000
 """Milliseconds that a person looks at a page before the slider is moved; the server does not idle then."""
 STEPS = 25
+COLD = 1_000
+"""Entries of a conversation of which one page is loaded, for the first time."""
+PAGES = ("read", "c", "request", "context", "diff", "compaction", "whatif", "machine", "proof", "entry")
 AGENTS = ("coder", "tester", "reviewer")
 TEXT = "The failing test is the one that counts the rows of the ledger, and it reads the local time. "
 EMPTY = "<!doctype html><title>empty</title><p>empty"
@@ -125,11 +128,15 @@ def run() -> Iterable[Row]:
             for size in SIZES:
                 write(log, f"talk of {size}", size)
             write(log, "diff", DIFFERING, tokens=200_000)
+            for name in PAGES:
+                write(log, f"{name} of {COLD}", COLD)
+            yield one_file(log)
         with chromium() as browser:
             with served(db) as url, opened(browser) as page:
                 for size in SIZES:
                     yield from conversation(page, url, size)
                     yield from reading(page, url, size)
+                yield from first_loads(page, url)
                 yield beside_empty(page, url, "a diff of 200 kB", f"{url}/diff/diff?agent=coder", 100)
                 yield notches(page, url)
                 yield live(page, url, db)
@@ -223,6 +230,22 @@ def reading(page: Page, url: str, size: int) -> Iterator[Row]:
     positions = [int(text.split('data-at="')[1].split('"')[0]) for text in places]
     yield ms(f"{size:,} entries, a jump to a turn", [page.evaluate(TURN, at) for at in positions], 50)
     yield ms(f"{size:,} entries, a frame while one scrolls", page.evaluate(FRAMES), 17)
+
+
+def one_file(log: logs.Log) -> Row:
+    """Measure the size of a conversation as one file."""
+    start = time.perf_counter()
+    size = len(log[f"talk of {SIZES[0]}"].export("html").encode())
+    note = f"written in {time.perf_counter() - start:.1f} s"
+    return Row(f"{SIZES[0]:,} entries as one HTML file", size / 1e6, 1, "MB", note)
+
+
+def first_loads(page: Page, url: str) -> Iterator[Row]:
+    """Yield a row for each page of a conversation that nobody has looked at yet."""
+    for name in PAGES:
+        page.goto("about:blank")
+        taken = timed(partial(loaded, page, f"{url}/{name}/{name}%20of%20{COLD}?at={COLD}&agent=coder"))
+        yield Row(f"{COLD:,} entries, the first load of /{name}", taken * 1e3, 1000, "ms")
 
 
 def beside_empty(page: Page, url: str, name: str, address: str, limit: float) -> Row:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import stenolog
 from stenolog import AssistantMessage, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
 from stenolog.apps.cli.commands.see.demo import record_all
 from stenolog.apps.inspect.one_file.page import write_page
+from tests.inspect import hostile
 from tests.one_file.stories import long_story
 
 from .browsing import FINDINGS, Scheme
@@ -21,6 +21,11 @@ from .browsing import FINDINGS, Scheme
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Dialog, Page
 
+CODE = """() => [...document.querySelectorAll("body *")].filter(each =>
+    each.matches("iframe, object, embed, base, meta, style, img, svg, #content script")
+    || [...each.attributes].some(one => one.name.startsWith("on"))
+    || ["href", "action"].some(one => !/^(#.*)?$/.test(each.getAttribute(one) ?? ""))
+).map(each => each.outerHTML.slice(0, 200))"""
 HOSTILE = (
     "</script><script>alert(1)</script>",
     "<!--<script>alert(1)</script>",
@@ -63,7 +68,7 @@ def from_disk(
     try:
         page.goto(address)
         if javascript:
-            page.wait_for_selector("#rows li")
+            page.wait_for_selector(".item[aria-current]")
         yield page
         assert page.url.partition("#")[0] == file.as_uri()
     finally:
@@ -86,43 +91,51 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_request_of_the_last_call_is_shown_with_reasons_and_omissions(
     browser: Browser, demo: Path
 ) -> None:
-    with from_disk(browser, demo, at="#at=35&agent=coder") as page:
+    with from_disk(browser, demo, at="#at=35") as page:
+        page.get_by_text("What coder was sent at 34").wait_for()
         shown = page.inner_text("#side")
 
-        assert "Request for coder at 34" in shown
-        assert "answered by 35" in shown
-        assert "the same as the receipt says" in shown
+        assert "answered at 35" in shown
+        assert "the same as was sent" in shown
         assert "covered: a summary replaces it" in shown
         assert "over-budget: it is older than what the budget has room for" in shown
         assert "no-room: there is no room for it beside what must stay" in shown
         assert '<message sender="reviewer">' in shown
-        assert page.locator("#parts li.x").count() == 5
-        assert page.locator("#plain").count() == 0
+        assert page.locator("#panel li.left-out").count() == 5
+        page.locator("#panel .part a").first.click()
+        page.locator(".item.shown").wait_for()
 
 
-def test_keys_rows_and_addresses_lead_through_the_entries(browser: Browser, demo: Path) -> None:
+def test_keys_turns_and_addresses_lead_through_the_entries(browser: Browser, demo: Path) -> None:
     with from_disk(browser, demo) as page:
-        assert page.inner_text("#place") == "36 of 36"
-        for key, place in (("g", 1), ("j", 2), ("]", 12), ("k", 11), ("e", 20), ("G", 36), ("[", 26)):
+
+        def at(position: int) -> None:
+            page.locator(f".item[aria-current][data-position='{position}']").wait_for()
+
+        page.keyboard.press("G")
+        at(36)
+        mark = page.locator("#marks [aria-label='The error before'][data-entry]")
+        error = int(mark.get_attribute("data-entry") or 0)
+        for key, position in (("E", error), ("g", 2), ("j", 3), ("k", 2)):
             page.keyboard.press(key)
-            page.locator("#place", has_text=f"{place} of 36").wait_for()
-        page.click("#rows li[data-at='21']")
-        assert page.evaluate("location.hash") == "#at=21&agent=coder"
-        page.click("#side button:has-text('planner')")
-        assert "Request for planner at 20" in page.inner_text("#side")
-        page.click("#parts a >> nth=0")
-        page.locator("#place", has_text=re.compile("^(?!21 )")).wait_for()
+            at(position)
+        page.locator("#outline .row").nth(1).click()
+        chosen = page.get_attribute("#outline [aria-current]", "data-position")
+        at(int(chosen or 0))
+        page.wait_for_function(f"location.hash === '#at={chosen}'")
         page.keyboard.press("/")
         page.keyboard.type("no token")
         page.keyboard.press("Enter")
-        assert page.inner_text("#place") == "5 of 36"
+        at(5)
+        page.evaluate("location.hash = '#at=35'")
+        at(35)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious_and_nothing_is_wider_than_the_window(
     browser: Browser, demo: Path, axe: str, scheme: Scheme
 ) -> None:
-    with from_disk(browser, demo, scheme=scheme, at="#at=28&agent=coder") as page:
+    with from_disk(browser, demo, scheme=scheme, at="#at=28") as page:
         page.evaluate(axe)
         for width in (1280, 700):
             page.set_viewport_size({"width": width, "height": 900})
@@ -130,7 +143,7 @@ def test_axe_finds_nothing_serious_and_nothing_is_wider_than_the_window(
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_without_javascript_the_timeline_is_there(browser: Browser, demo: Path) -> None:
+def test_without_javascript_the_first_entries_are_there(browser: Browser, demo: Path) -> None:
     with from_disk(browser, demo, javascript=False) as page:
         shown = page.inner_text("body")
         assert "Which test fails, and why?" in shown
@@ -152,23 +165,27 @@ def test_hostile_texts_in_every_field_run_nothing(browser: Browser, tmp_path: Pa
         count, file = len(talk), written(talk, tmp_path / "hostile.html")
 
     with from_disk(browser, file) as page:
-        assert page.locator("#side").inner_text()
         for at in range(1, count + 1):
             page.evaluate(f"location.hash = '#at={at}'")
-            page.locator("#place", has_text=re.compile(f"^{at} of")).wait_for()
-        assert (
-            page.evaluate(
-                "document.querySelectorAll('#page script, #page img, #page svg, #page style').length"
-            )
-            == 0
-        )
-        for agent in page.locator("#side button").all_inner_texts():
-            page.get_by_role("button", name=agent, exact=True).first.click()
+            page.locator("#panel h2, #panel p").first.wait_for()
+            assert page.locator("main script, img, svg, main style, iframe").count() == 0
         assert "</script><script>alert(1)</script>" in page.evaluate("document.body.textContent")
-        assert "\\u202eevil" in page.evaluate("document.body.textContent")
-        assert "\u202e" not in page.inner_text("#list")
     with from_disk(browser, file, javascript=False) as page:
-        assert page.locator("img, svg, #plain script").count() == 0
+        assert page.locator("img, svg, main script").count() == 0
+
+
+@pytest.mark.parametrize("text", hostile.TEXTS, ids=range(len(hostile.TEXTS)))
+def test_a_hostile_text_in_every_field_of_every_event_is_text(
+    browser: Browser, tmp_path: Path, text: str
+) -> None:
+    with stenolog.open(":memory:") as log:
+        talk = log[hostile.write(log, text)]
+        file, count = written(talk, tmp_path / "hostile.html"), len(talk)
+    with from_disk(browser, file) as page:
+        for at in (*range(1, count + 1, 4), count):
+            page.evaluate(f"location.hash = '#at={at}'")
+            page.locator("#panel h2, #panel p").first.wait_for()
+            assert page.evaluate(CODE) == []
 
 
 def test_a_long_log_has_only_the_rows_that_are_seen(browser: Browser, tmp_path: Path) -> None:
@@ -176,16 +193,18 @@ def test_a_long_log_has_only_the_rows_that_are_seen(browser: Browser, tmp_path: 
         log["long"].extend(list(long_story(5_000)))
         count, file = len(log["long"]), written(log["long"], tmp_path / "long.html")
 
-    with from_disk(browser, file) as page:
-        assert page.inner_text("#place") == f"{count} of {count}"
-        assert page.locator(f"#rows li[data-at='{count}']").is_visible()
+    with from_disk(browser, file, at=f"#at={count}") as page:
+        assert page.locator(f".item[data-position='{count}']").is_visible()
         for key in ("g", "G", "["):
             page.keyboard.press(key)
-            assert page.locator("*").count() < 2_000
+            assert page.locator("*").count() < 4_000
         took = page.evaluate(
-            """() => {
+            """async () => {
               const begin = performance.now();
-              document.dispatchEvent(new KeyboardEvent("keydown", { key: "k" }));
+              location.hash = "#at=2500";
+              while (!document.querySelector(".item[aria-current][data-position^='2']")) {
+                await new Promise(requestAnimationFrame);
+              }
               return performance.now() - begin;
             }"""
         )

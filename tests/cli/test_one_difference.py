@@ -21,7 +21,6 @@ from stenolog.projections.analysis.budget import budget
 from stenolog.projections.views.calls import NOTES
 from stenolog.requests import FORMATS
 from tests.cli.conftest import Ran
-from tests.one_file.reading import data_of
 
 WORDS = ["the", "baker", "weighs", "the", "flour", "and", "waits", "for", "the", "dough", "to", "rise"]
 SENT = [api for api, format in FORMATS.items() if format.cache]
@@ -119,9 +118,9 @@ DRAWN = {
     "running": ("timeline", "timeline --json", "show", "card", "markdown", "html"),
     "awaiting approval": ("timeline", "timeline --json", "show", "card", "markdown", "html"),
     "no result": ("timeline", "timeline --json", "show", "card", "rows", "markdown", "html"),
-    "late": ("timeline", "timeline --json", "show", "card", "rows", "markdown", "html", "script"),
-    "orphan": ("timeline", "timeline --json", "show", "card", "rows", "markdown", "html", "script"),
-    "duplicate": ("timeline", "timeline --json", "show", "card", "rows", "markdown", "html", "script"),
+    "late": ("timeline", "timeline --json", "show", "card", "rows", "markdown", "html"),
+    "orphan": ("timeline", "timeline --json", "show", "card", "rows", "markdown", "html"),
+    "duplicate": ("timeline", "timeline --json", "show", "card", "rows", "markdown", "html"),
 }
 """Those that show each outcome: a call that may still be answered is no fault in a list."""
 
@@ -155,15 +154,13 @@ def drawn(cli: Callable[..., Ran], tmp_path: Path) -> Callable[[str], dict[str, 
             at = 2 if outcome == "no result" else len(events) + 1
             with TestClient(stenolog.inspector(log, token=""), base_url="http://127.0.0.1") as web:
                 pages = {name: web.get(f"/{name}/x?at={at}").text for name in ("card", "rows")}
-        page = cli("export", "x", "--as", "html").out
         return {
             **pages,
             "timeline": cli("timeline", "x").out,
             "timeline --json": cli("timeline", "x", "--json").out,
             "show": cli("show", "x", str(at)).out,
             "markdown": cli("export", "x", "--as", "markdown").out,
-            "html": page,
-            "script": str(data_of(page)["entries"]["head"]),
+            "html": cli("export", "x", "--as", "html").out,
         }
 
     return draw

@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import AssistantMessage, Event, LlmError, ToolCall, ToolResult, UserMessage
+from stenolog.events import Usage
 from stenolog.parts import ImagePart, TextPart
 
 from .words import words
@@ -144,3 +145,45 @@ def test_a_picture_is_not_decoded_for_the_page_but_when_it_is_shown(
     assert re.findall(r"part=(\d)", page) == ["0"]
     assert decoded[0] < 2_000
     assert web.get("/picture/talk?at=2&part=0").content == content
+
+
+def test_a_turn_and_the_conversation_sum_the_files_that_calls_changed(
+    web: TestClient, log: stenolog.Log
+) -> None:
+    edit = partial(call, file_path="a.py", old_string="1", new_string="2\n3")
+    write(
+        log,
+        said(parts=[edit("1"), call("2", file_path="b.py", content="x\n"), edit("3")]),  # 3
+        ToolResult(call_id="1", text="Done."),
+        ToolResult(call_id="2", text="Done."),
+        ToolResult(call_id="3", text="No.", is_error=True),
+        UserMessage("Again.", to=["a"]),  # 7
+        said(parts=[edit("4"), edit("5")]),  # 8, the second without a result
+        ToolResult(call_id="4", text="Done."),
+    )
+    page = web.get("/read/talk?at=1").text
+
+    assert [words(each) for each in re.findall(r"<summary>(Files.*?)</summary>", page)] == [
+        "Files: 2 changed, +5 -2",
+        "Files: 2 changed, +3 -1",
+        "Files: 1 changed, +2 -1",
+    ]
+    left = page.partition('id="marks"')[0].partition('class="files"')[2]
+    assert re.findall(r'data-entry="(\d+)"', left) == ["3", "8", "3"]
+
+
+def test_a_miss_of_the_cache_says_why(web: TestClient, log: stenolog.Log) -> None:
+    read, anew = (Usage(input=50_000, output=9, cache_read=read) for read in (48_000, 0))
+    write(
+        log,
+        said(text="One.", usage=read, model="claude-opus-5"),
+        said(text="Two.", usage=anew, model="claude-opus-5"),
+    )
+    (miss,) = re.findall(r'<p class="miss">(.*?)</p>', web.get("/read/talk?at=3").text)
+
+    assert "50,000 tokens read anew" in words(miss)
+    assert "not in this log: 0 s after the call before, no person spoke between, nothing was read" in words(
+        miss
+    )
+    shown = words(web.get("/panel/talk?at=3&agent=a").text)
+    assert "cache: 0 of 50,000 tokens read; 50,000 read anew" in shown

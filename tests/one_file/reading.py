@@ -18,7 +18,7 @@ def data_of(page: str) -> Any:
 
 def said(data: Any, position: int) -> str:
     """Return what an entry says."""
-    return " ".join(data["entries"]["parts"][position - 1][1::2])
+    return str(data["entries"][position - 1][0])
 
 
 def numbers(data: Any, number: int) -> tuple[list[int], list[int]]:
@@ -43,7 +43,7 @@ def text(data: Any, row: int) -> str:
     if which > 0:
         return str(data["texts"][which - 1])
     first = next(iter(positions(data, row)), 0)
-    own = (said(data, first) or data["entries"]["head"][first - 1]) if first else ""
+    own = said(data, first) if first else ""
     if not which:
         return own
     before, behind = data["wraps"][-1 - which]

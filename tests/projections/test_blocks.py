@@ -198,7 +198,7 @@ def test_edits_sum_by_file_whatever_form_their_calls_have() -> None:
         ("b.py", 2, 0),
         ("new.py", 1, 0),
     ]
-    assert found.words == "3 changed, +7 -3"
+    assert found.in_words == "3 changed, +7 -3"
 
 
 @given(logs())

@@ -26,10 +26,8 @@ from importlib.resources import files
 from pkgutil import iter_modules
 from threading import Lock
 from typing import Any
-from urllib.parse import quote, urlencode
 from weakref import WeakValueDictionary
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic_core import to_json
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -54,6 +52,7 @@ from .index_cache import IndexCache
 from .page import Page, TextPage
 from .query import Query
 from .reading import markup
+from .templating import environment
 
 WAIT = 15.0
 """The seconds after which a quiet stream of a conversation's end sends a comment."""
@@ -97,12 +96,7 @@ class Inspector:
         self._log = log
         self._indexes = IndexCache(markup.forget)
         self._locks = KeyedLocks()
-        self._templates = Environment(
-            loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-        )
-        # A slash is escaped too: the dots of a name like "../x" would else be taken for folders.
-        self._templates.filters["segment"] = partial(quote, safe="")
-        self._templates.filters["parameters"] = _parameters
+        self._templates = environment()
         self._templates.globals["screens"] = SCREENS
         self._templates.globals |= known
         self._templates.globals["title_of"] = lambda name: title_of(log[name])
@@ -112,8 +106,8 @@ class Inspector:
         template = page.template or f"{page.name}.html"
 
         def show(query: Query) -> Response:
-            shown = {"root": query.root, "here": page.name, "wanted": query.conditions, **page.view(query)}
-            shown["streams"] = page.streams
+            shown = {"root": query.root, "here": page.name, "wanted": query.conditions, "link": query.link}
+            shown |= {**page.view(query), "streams": page.streams}
             if page.of_conversation and page.twin is not None:
                 shown["screens"] = [each for each in SCREENS if each is page or each.applies(query)]
             if page.streams:
@@ -171,10 +165,6 @@ class Inspector:
 
     def _filled(self, template: str, **shown: Any) -> str:
         return self._templates.get_template(template).render(**shown)
-
-
-def _parameters(given: dict[str, str | list[str]], **more: object) -> str:
-    return urlencode({name: value for name, value in {**more, **given}.items() if value}, doseq=True)
 
 
 async def _in_thread(answer: Callable[[Request], Response], request: Request) -> Response:

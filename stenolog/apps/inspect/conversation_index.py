@@ -17,6 +17,7 @@ from stenolog.projections.analysis.cache.stated import StatedMisses
 from stenolog.projections.analysis.provider_bill import states_input
 from stenolog.projections.requests import lanes
 from stenolog.projections.views.calls import CallOutcome, missing, of_result
+from stenolog.projections.views.edits import ChangedFiles, Edit, changed_files, edits
 from stenolog.projections.views.lines import USER, is_cut
 from stenolog.projections.views.outline import Outline, OutlineRow
 from stenolog.projections.views.overview import is_turn
@@ -39,7 +40,7 @@ NOBODY = {"": 0}
 """In the place of sub-agents and their calls, if an entry is part of nobody's work."""
 FIELDS = frozenset(
     "position digest agents kinds whose spans results cuts cut waiting called_at billed asked outline "  # noqa: SIM905
-    "missed".split()
+    "missed edits".split()
 )
 """The fields of an index that is stored."""
 
@@ -62,7 +63,8 @@ class ConversationIndex:
     `whose` has the number of its lane for each position (0: persons and the system), `spans` each lane's
     first and last position. `results` are by position, `cuts` the places at which a window began to move,
     `billed` the answers that state their request's bill, `asked` the lanes that a person speaks to, by
-    position. `outline` has the turns, `missed` the tokens of misses of the cache, by position.
+    position. `outline` has the turns, `missed` the tokens of misses of the cache, by position, `edits` those
+    of files.
 
     One thread adds entries while others read: these read up to `position`, which is set last.
     """
@@ -80,6 +82,7 @@ class ConversationIndex:
         self.asked: dict[int, list[str]] = {}
         self.calls: dict[tuple[int, int], int] = {}
         self.outline = Outline()
+        self.edits: list[Edit] = []
         self._misses = StatedMisses()
         self._pairing = ToolCallIndex()
         self._called_at: dict[int, datetime] = {}
@@ -108,6 +111,7 @@ class ConversationIndex:
             self.asked[at] = heard
         self._note_cut(event, at)
         self.outline.take(entry)
+        self.edits += edits(entry)
         self._misses.take(entry)
         if states_input(event):
             self.billed.add(at)
@@ -117,6 +121,19 @@ class ConversationIndex:
     def missed(self) -> dict[int, int]:
         """The tokens that answers read anew though the cache had them, by position."""
         return self._misses.tokens
+
+    def files(self, first: int = 1, end: int | None = None) -> ChangedFiles:
+        """Return the files that were changed from a position on, up to before another.
+
+        Calls that failed, or have no result, changed none.
+        """
+        last = len(self.edits) if end is None else bisect_left(self.edits, (end,))
+        found = self.edits[bisect_left(self.edits, (first,)) : last]
+        return changed_files(each for each in found if each.nth < 0 or self._ended_well(each))
+
+    def _ended_well(self, edit: Edit) -> bool:
+        result = self.calls.get((edit.position, edit.nth), 0)
+        return bool(result) and self.kinds[result - 1] == ord("t")
 
     def missing_calls(self, open: dict[CallKey, bool]) -> set[CallKey]:
         """Return the calls without a result that are not among the open ones."""
@@ -295,6 +312,7 @@ class ConversationIndex:
                 "asked": [*self.asked.items()],
                 "waiting": [(*call.key, *call[1:]) for call in waiting],
                 "outline": self.outline.dump(),
+                "edits": self.edits,
                 "missed": self._misses.dump(),
                 "called_at": [(at, time.isoformat()) for at, time in self._called_at.items()],
             }
@@ -318,6 +336,7 @@ class ConversationIndex:
         index.calls = {(result.call, result.nth): at for at, result in index.results.items()}
         waiting = [Call(CallKey(at, nth), *rest) for at, nth, *rest in found["waiting"]]
         index._pairing = ToolCallIndex(waiting)
+        index.edits = [Edit(*each) for each in found["edits"]]
         index.outline, index._misses = Outline.load(found["outline"]), StatedMisses(found["missed"])
         index._called_at = {at: datetime.fromisoformat(time) for at, time in found["called_at"]}
         return index

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from functools import cached_property
+from urllib.parse import quote, urlencode
 
 from starlette.requests import Request as HttpRequest
 
@@ -57,6 +58,12 @@ class Query:
         if not is_number(written):
             raise InvalidEventError(f"{name}: expected a position, found {written!r:.60}")
         return int(written)
+
+    def link(self, page: str, **parameters: object) -> str:
+        """Return the address of a page of the conversation; parameters without a value are left out."""
+        given = urlencode({name: value for name, value in parameters.items() if value not in ("", None)})
+        address = f"{self.root}/{page}/{quote(self._request.path_params['name'], safe='')}"
+        return f"{address}?{given}" if given else address
 
     @cached_property
     def conversation(self) -> Conversation:

@@ -1,6 +1,6 @@
 """Edits of files: the lines that calls put in and took out, by file.
 
->>> changed_files([]).words
+>>> changed_files([]).in_words
 ''
 """
 
@@ -61,7 +61,7 @@ class ChangedFiles(NamedTuple):
         return sum(each.removed for each in self.files)
 
     @property
-    def words(self) -> str:
+    def in_words(self) -> str:
         """The sum in words; empty if no file was changed."""
         return f"{len(self.files)} changed, +{self.added:,} -{self.removed:,}" if self.files else ""
 

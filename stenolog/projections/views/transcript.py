@@ -1,10 +1,9 @@
-"""A timeline as a document: Markdown, or the pieces of an HTML page."""
+"""A timeline as a Markdown document."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from html import escape
+from collections.abc import Iterable, Iterator
 
 from stenolog.projections.terminal_text import safe
 
@@ -98,41 +97,3 @@ def _fenced(text: str, language: str) -> Iterator[str]:
     longest = max((len(run) for run in re.findall(r"`+", shown)), default=0)
     fence = "`" * max(3, longest + 1)
     yield f"\n{fence}{language}\n{shown}\n{fence}"
-
-
-def html_items(
-    items: Iterable[TimelineItem], clean: Callable[[str], str] = lambda words: words
-) -> Iterator[str]:
-    """Yield the items as HTML, each in one piece; `clean` removes secrets from a text."""
-
-    def text(words: str) -> str:
-        return escape(safe(clean(words)))
-
-    def block(words: str) -> str:
-        return f"<pre>{text(words.rstrip())}</pre>\n" if words else ""
-
-    for item in items:
-        hidden = " hidden" if item.hidden else ""
-        match item.kind:
-            case "tool":
-                called = f'<details class="tool{hidden}">\n<summary>{text(_called(item))}</summary>\n'
-                given = block(item.call.arguments if item.call else "")
-                yield f"{called}{given}{block(in_words(item.output))}</details>\n"
-            case "mode" | "cut" | "running":
-                yield f'<p class="aside">{text(_aside(item))}</p>\n'
-            case _:
-                who = f'<article class="{_voice(item)}{hidden}">\n<header><b>{text(_who(item))}</b> '
-                header = f"{who}{text(item.detail)} {text(_when(item))}</header>\n"
-                yield f"{header}{block(item.text or in_words(item.parts))}</article>\n"
-
-
-def _voice(item: TimelineItem) -> str:
-    if item.kind != "message":
-        return "error"
-    return "user" if item.author == "user" else "assistant"
-
-
-def _called(item: TimelineItem) -> str:
-    name = item.call.name if item.call else item.detail
-    note = f" · {item.note}" if item.note and item.call else ""
-    return f"{MARKS.get(item.status, '·')} {item.author or '?'} calls {name}{note} · {_when(item)}"

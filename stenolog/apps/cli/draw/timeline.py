@@ -203,4 +203,4 @@ def files_line(items: Iterable[TimelineItem]) -> Iterator[Piece]:
     found = files_of(items)
     each = (f"{file.path} +{file.added:,} -{file.removed:,}" for file in found.files)
     if found.files:
-        yield wrapped((f"Files: {found.words}: {', '.join(each)}", "dim"), hang=2)
+        yield wrapped((f"Files: {found.in_words}: {', '.join(each)}", "dim"), hang=2)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import log10
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from stenolog.adapters.conversation.log import Conversation
 from stenolog.apps.inspect.conversation_index import ConversationIndex, addressed
 from stenolog.apps.inspect.query import Query
 from stenolog.apps.views.figures import lasted
@@ -31,6 +30,18 @@ STEP = 11
 MOST_COLUMNS = 8
 """So many columns at most: the lanes that find none share the last."""
 MIDDLE = HEIGHT // 2
+
+
+class Talk(Protocol):
+    """The entries of a conversation, by position."""
+
+    def entry(self, position: int) -> Entry:
+        """Return one entry."""
+        ...
+
+    def entries(self, after: int = 0, at: int | None = None) -> Iterable[Entry]:
+        """Return the entries after a position, up to another."""
+        ...
 
 
 class Stroke(NamedTuple):
@@ -217,7 +228,7 @@ def _answer(
     return begun._replace(pair=next(filter(None, results), 0), fault=fault, note=note)
 
 
-def entries_at(talk: Conversation, wanted: Sequence[int]) -> Iterator[Entry]:
+def entries_at(talk: Talk, wanted: Sequence[int]) -> Iterator[Entry]:
     """Yield the entries at these positions, which rise."""
     begin = 0
     for place in range(1, len(wanted) + 1):

@@ -5,17 +5,26 @@ from __future__ import annotations
 from typing import IO, TYPE_CHECKING
 
 from stenolog.adapters.conversation.queries.exporters import Exporter
-
-from .page import write_page
+from stenolog.domain.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation
 
+    from .redaction import Redaction
+
+
+def _write_redacted(conversation: Conversation, stream: IO[str], redaction: Redaction | None = None) -> None:
+    try:
+        from .page import write_page
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("inspect", "jinja2") from error
+    write_page(conversation, stream, redaction)
+
 
 def _write_html(conversation: Conversation, stream: IO[str], _agent: str) -> None:
-    write_page(conversation, stream)
+    _write_redacted(conversation, stream)
 
 
 TO_HTML = Exporter(
-    "html", "one HTML page that holds each agent's requests", _write_html, write_redacted=write_page
+    "html", "one HTML page to read, with each agent's requests", _write_html, write_redacted=_write_redacted
 )

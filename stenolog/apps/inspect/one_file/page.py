@@ -1,71 +1,56 @@
-"""The file: one HTML page that loads nothing, with the log in it and a script that shows it."""
+"""The file: the page of a conversation that is read, the log that answers it, and nothing to load."""
 
 from __future__ import annotations
 
 import base64
 import gzip
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from hashlib import sha256
-from html import escape
 from importlib.resources import files
-from typing import IO, TYPE_CHECKING, Any
+from itertools import zip_longest
+from typing import IO, TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlencode
+
+from markupsafe import Markup
 
 from stenolog.adapters.conversation.queries.overviews import title_of
 from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
+from stenolog.apps.inspect.conversation_index import ConversationIndex
+from stenolog.apps.inspect.reading import markup
+from stenolog.apps.inspect.reading.items import LONGEST, LONGEST_OUTPUT, Reader, ReadItem
+from stenolog.apps.inspect.reading.turns import marked, marks_in, turn_rows
+from stenolog.apps.inspect.templating import environment
+from stenolog.apps.views.caches import calls_of, why_words
+from stenolog.domain.entry import Entry
+from stenolog.domain.lanes.step import fold
+from stenolog.domain.parts import FilePart, ImagePart, Part
 from stenolog.projections.terminal_text import safe
-from stenolog.projections.views.timeline import timeline
-from stenolog.projections.views.transcript import html_items
+from stenolog.projections.views.calls import open_calls
+from stenolog.projections.views.lines import describe, in_words
 
 from .redaction import Redaction
+from .request_table import RequestTable
 from .sent import sent_requests
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import NamedTuple
 
-from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult
-from stenolog.domain.parts import FilePart, ImagePart, Part, ReasoningPart, TextPart, ToolCall
-from stenolog.projections.messages.rules import RULES
-from stenolog.projections.requests import Omission, Request, RequestPart
-from stenolog.projections.requests.part_texts import part_text
-from stenolog.projections.views.calls import of_result
-from stenolog.projections.views.lines import describe, in_words, kind_word
-from stenolog.projections.views.tool_pairs import Pair, ToolCallIndex
-
-from .sent import SentRequest
-
-FORMAT = 1
+FORMAT = 2
 WIDTH = 8_190
 """Characters in a line of base64: some editors stumble over a line of a megabyte."""
-MOST_ITEMS, MOST_CHARACTERS = 200, 60_000
-"""So much of the timeline is in the page as plain HTML, for a reader without JavaScript."""
-HEAD = """\
-<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="referrer" content="no-referrer">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; \
-script-src 'sha256-{script}'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'">
-<title>{title}</title>
-<style>{css}</style>
-<div id="page" hidden></div>
-<main id="plain">
-<h1>{title}</h1>
-<p class="aside" id="note">Each agent's requests are shown with JavaScript alone. This is the timeline.</p>
-"""
-FOOT = """\
-</main>
-<script type="application/gzip" id="log">
-{data}
-</script>
-<script>{script}</script>
-"""
+MOST_ITEMS, MOST_CHARACTERS = 100, 200_000
+"""So many items, and characters of HTML, are in the page as such, for a reader without JavaScript."""
+MOST_ROWS = 80
+"""Rows of the outline that are."""
+SCRIPTS = ("static/inspector.js", "static/rows.js", "one_file/answers.js", "static/read.js")
+STYLES = ("static/style.css", "static/blocks.css", "static/read.css", "static/request.css")
+OURS = frozenset(("kind", "status", "sign"))
+"""The fields of an item with words of ours, by which it is drawn."""
+MODULE = re.compile(r"^import .*\n|^export ", re.MULTILINE)
+Value = TypeVar("Value")
 
 
 def write_page(conversation: Conversation, stream: IO[str], redaction: Redaction | None = None) -> None:
@@ -77,129 +62,145 @@ def write_page(conversation: Conversation, stream: IO[str], redaction: Redaction
     taking = Redaction() if redaction is None else redaction
     taking.look_for(conversation.log.edge.redact)
     entries = list(conversation.entries())
-    shown = taking.entries(entries)
-    title = taking.clean(title_of(conversation) or conversation.name, "the title")
-    table = EntryTable(shown, taking.clean)
-    requests = RequestTable(table.said, taking.changed, taking.clean, digests=not taking)
+    read = ReadFile(conversation, [*map(taking.without_words, taking.entries(entries))], taking)
+    requests = RequestTable(["", *read.said], taking.changed, taking.clean, digests=not taking)
     for sent in sent_requests(entries, conversation.log.blobs, COUNTERS):
         requests.add(sent)
-    data: dict[str, Any] = {
-        "format": FORMAT,
-        "name": taking.clean(conversation.name, "the name"),
-        "title": title,
-        "digest": conversation.digest,
-        "entries": table.data,
-        **requests.data,
-    }
+    data = {"format": FORMAT, "name": conversation.name, "title": read.title, **requests.data}
     if taking:
         # Whatever was forgotten above is found here.
         data = taking.clean_all(data, "elsewhere")
-    script, css = _static("viewer.js"), _static("viewer.css")
-    stream.write(HEAD.format(title=escape(safe(title)), css=css, script=_hash(script), style=_hash(css)))
-    items = html_items(timeline(shown), lambda words: taking.clean(words, "the timeline"))
-    for piece in _some(items, len(entries)):
-        stream.write(piece)
+    data |= {"digest": conversation.digest, **read.data()}
     packed = gzip.compress(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode(), 9, mtime=0)
     written = base64.b64encode(packed).decode()
-    lines = "\n".join(written[at : at + WIDTH] for at in range(0, len(written), WIDTH))
-    stream.write(FOOT.format(data=lines, script=script))
+    for piece in read.page("\n".join(written[at : at + WIDTH] for at in range(0, len(written), WIDTH))):
+        stream.write(piece)
 
 
-def _some(items: Iterator[str], entries: int) -> Iterator[str]:
-    left = MOST_CHARACTERS
-    for number, piece in enumerate(items):
-        left -= len(piece)
-        if left < 0 or number >= MOST_ITEMS:
-            yield f'<p class="aside">The rest of {entries:,} entries is shown with JavaScript alone.</p>\n'
-            return
-        yield piece
+class Entries:
+    """Entries by position, for a reader."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._entries = entries
+
+    def entry(self, position: int) -> Entry:
+        """Return one entry."""
+        return self._entries[position - 1]
+
+    def entries(self, after: int = 0, at: int | None = None) -> Iterable[Entry]:
+        """Return the entries after a position, up to another."""
+        return self._entries[after:at]
 
 
-@cache
-def _static(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+class ReadFile:
+    """The page of a conversation that is read: drawn as the inspector draws it, with links into the file.
 
+    `entries` have no words that must not be in the file; what else is drawn goes through `taking`.
+    """
 
-def _hash(text: str) -> str:
-    """Return the hash by which the page's policy names its script or its style."""
-    return base64.b64encode(sha256(text.encode()).digest()).decode()
-
-
-Clean = Callable[[str, str], str]
-LETTERS: dict[type, str] = {TextPart: "t", ToolCall: "c", ReasoningPart: "r"}
-"""The letter of a part's type; any other is "x"."""
-NO_RECEIPT, SAME_BYTES, DIFFERS, NOT_PROVABLE = range(4)
-"""Verdicts on a request that was built again."""
-BESIDE, NEXT, SAME = 0, 1, 2
-"""Places of a part of a request: beside the messages, in the next one, in the same as the part before."""
-
-
-class Index:
-    """Distinct values in the order of their arrival, with their numbers."""
-
-    def __init__(self) -> None:
-        self.values: list[Any] = []
-        self._numbers: dict[Any, int] = {}
-
-    def number(self, value: Any) -> int:
-        """Return the number of a value, which is added if it is new."""
-        found = self._numbers.get(value)
-        if found is None:
-            found = self._numbers[value] = len(self.values)
-            self.values.append(value)
-        return found
-
-
-class EntryTable:
-    """The entries by columns: kind, author, time, and the words, part by part."""
-
-    def __init__(self, entries: Sequence[Entry], clean: Clean) -> None:
-        self.kinds, self.whos, self.models = Index(), Index(), Index()
-        self.said: list[str] = [""]
-        """The words of each entry, by its position, as the page puts them together from its parts."""
-        self._columns: dict[str, list[Any]] = {
-            name: [] for name in ("kind", "who", "time", "head", "parts", "more")
-        }
-        before, pairing = 0, ToolCallIndex()
+    def __init__(self, conversation: Conversation, entries: Sequence[Entry], taking: Redaction) -> None:
+        self._taking, self._size, self._templates = taking, len(entries), environment()
+        self.title = taking.clean(title_of(conversation) or conversation.name, "the title")
+        self.said = [taking.clean(_words_of(entry), f"entry {entry.position}") for entry in entries]
+        self._index = index = ConversationIndex()
         for entry in entries:
-            where = f"entry {entry.position}"
-            at = int(entry.time.timestamp() * 1000)
-            parts = [
-                (LETTERS.get(type(part), "x"), clean(words, where))
-                for part in getattr(entry.event, "parts", ())
-                if (words := _in_words(part))
-            ]
-            self.said.append(" ".join(words for _, words in parts))
-            row = (
-                self.kinds.number(kind_word(entry.event)),
-                self.whos.number(clean(describe(entry).who, where)),
-                at - before,
-                clean(_head(entry, pairing.take(entry)), where),
-                [each for part in parts for each in part],
-                self._more(entry.event, where, clean),
-            )
-            before = at
-            for column, value in zip(self._columns.values(), row, strict=True):
-                column.append(value)
+            index.take(entry)
+        open = open_calls(fold(entries))
+        self._kinds = marked(index, open)
+        workers = {row.lane for row in index.outline.rows if row.lane}
+        self._lists = {of: index.readable(of) for of in ("", *sorted(workers))}
+        causes = {call.position: why_words(call) for call in calls_of(conversation)} if index.missed else {}
+        reader = Reader(index, Entries(entries), open, None, lambda entry: causes.get(entry.position, ""))
+        self._items: list[ReadItem] = []
+        """The first ones of the conversation."""
+        self._html: dict[int, str] = {}
+        for of, listed in self._lists.items():
+            for item in reader.items(listed):
+                clean = self._clean(item, f"entry {item.position}")
+                self._html[item.position] = self._article(clean, of)
+                if not of and len(self._items) < MOST_ITEMS:
+                    self._items.append(clean)
 
-    @property
+    def _clean(self, value: Value, where: str) -> Value:
+        cleaned: Value = _cleaned(value, lambda text: safe(self._taking.clean(text, where)))
+        return cleaned
+
+    def _article(self, item: ReadItem, of: str) -> str:
+        text = self._drawn("read_items.html", items=[item], of=of, earlier=0, later=0, at=0)
+        return text[text.index("<article") : text.rindex("</article>") + len("</article>")]
+
+    def _drawn(self, template: str, **given: object) -> str:
+        return "".join(self._pieces(template, **given))
+
+    def _pieces(self, template: str, **given: object) -> Iterator[str]:
+        fixed = {"name": "", "root": "", "link": _link, "longest": LONGEST, "longest_output": LONGEST_OUTPUT}
+        drawn = {"markdown": markup.markdown, "code": markup.code}
+        return self._templates.get_template(template).generate({**fixed, **drawn, **given})
+
     def data(self) -> dict[str, Any]:
-        """The table as JSON."""
-        names = {"kinds": self.kinds.values, "whos": self.whos.values, "models": self.models.values}
-        return {**names, **self._columns}
+        """Return what the page asks for: the items, the outline, the marks."""
+        index = self._index
+        rows = [*map(self._row, turn_rows(index, self._kinds, 0, len(index.outline.rows)))]
+        return {
+            # An entry's words are beside its HTML, so that they pack each other.
+            "entries": [(said, self._html.get(at, "")) for at, said in enumerate(self.said, 1)],
+            "shown": [index.shown_in(at, "") - at for at in range(1, self._size + 1)],
+            "lists": {self._taking.clean(of, "an agent's name"): [*at] for of, at in self._lists.items()},
+            "outline": [(row.position, self._drawn("outline.html", rows=[row], row=0)) for row in rows],
+            "marks": marks_in(index, self._kinds, "", 1)[1],
+        }
 
-    def _more(self, event: Event, where: str, clean: Clean) -> list[int] | int:
-        """Return model, tokens and milliseconds of an answer, an error or a result; 0 for none."""
-        if not isinstance(event, AssistantMessage | LlmError | ToolResult):
-            return 0
-        usage = getattr(event, "usage", None)
-        model = getattr(event, "model", "")
-        more = [
-            self.models.number(clean(model, where)) + 1 if model else 0,
-            event.duration_ms or 0,
-            *((usage.input, usage.output, usage.cache_read, usage.cost or 0) if usage else ()),
-        ]
-        return more if any(more) else 0
+    def _row(self, row: Value) -> Value:
+        return self._clean(row, "the outline")
+
+    def page(self, data: str) -> Iterator[str]:
+        """Yield the page piece by piece; `data` is the packed log."""
+        index, listed, left, count = self._index, self._lists[""], MOST_CHARACTERS, 0
+        for item in self._items:
+            left -= len(self._html[item.position])
+            count += left > 0
+        at = next((row.position for row in index.turns), listed[0] if listed else 1)
+        script, style = MODULE.sub("", _joined(SCRIPTS)), _joined(STYLES)
+        return self._pieces(
+            "file.html",
+            is_file=True,
+            title=safe(self.title),
+            style=Markup(style),
+            script=Markup(script),
+            hashes={"script": _hash(script), "style": _hash(style)},
+            data=data,
+            items=self._items[:count],
+            rows=[*map(self._row, turn_rows(index, self._kinds, 0, MOST_ROWS))],
+            marks=marks_in(index, self._kinds, "", at)[0],
+            files=self._clean(index.files(), "the files"),
+            total=len(index.outline.rows),
+            head=self._size,
+            row=at,
+            at=at,
+            later=listed[count] if count < len(listed) else 0,
+            **dict.fromkeys(("of", "words"), ""),
+            **dict.fromkeys(("earlier", "called_at"), 0),
+        )
+
+
+def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
+    """Return a value with clean texts, but for those by which it is drawn."""
+    match value:
+        case str():
+            return clean(value)
+        case tuple():
+            names = getattr(value, "_fields", ())
+            pairs = zip_longest(names, value)
+            found = (each if name in OURS else _cleaned(each, clean) for name, each in pairs)
+            return type(value)(*found) if names else tuple(found)
+        case _:
+            return value
+
+
+def _words_of(entry: Entry) -> str:
+    """Return all words of an entry, or else what it did."""
+    parts = getattr(entry.event, "parts", ())
+    return " ".join(filter(None, map(_in_words, parts))) or describe(entry).what
 
 
 def _in_words(part: Part) -> str:
@@ -208,148 +209,18 @@ def _in_words(part: Part) -> str:
     return f"{words[:-1]} sha256 {blob[:12]}…]" if blob else words
 
 
-def _head(entry: Entry, pair: Pair | None) -> str:
-    """Return what an entry says beside its parts: the error, the change of settings, ✓ or ✗."""
-    event: Any = entry.event
-    note = of_result(event, pair).note if isinstance(event, ToolResult) else ""
-    if getattr(event, "parts", ()):
-        event = replace(event, parts=())
-    words = describe(entry._replace(event=event)).what
-    return f"{words} [{note}]" if note else words
+def _link(page: str, **parameters: object) -> str:
+    """Return the address of a place in the file; empty for a page that it has not."""
+    given = urlencode({name: value for name, value in parameters.items() if value})
+    return {"read": f"#{given}", "entry": f"#entry={parameters.get('at', '')}"}.get(page, "")
 
 
-class RequestTable:
-    """The requests: parts and omissions in tables, each as a difference to the one before."""
-
-    def __init__(self, said: Sequence[str], changed: set[int], clean: Clean, *, digests: bool) -> None:
-        # A short secret could be guessed by the digest of a body that has it.
-        self._said, self._changed, self._clean, self._has_digests = said, changed, clean, digests
-        self.lanes, self.apis, self.reasons = Index(), Index(), Index()
-        self.rules, self.roles, self.texts, self.wraps = Index(), Index(), Index(), Index()
-        self.rows, self.gone = Index(), Index()
-        self.requests: list[list[Any]] = []
-        self._before = _Before()
-
-    def add(self, sent: SentRequest) -> None:
-        """Add the request of a call."""
-        call, request = sent.call, sent.request
-        lane = self.lanes.number(self._clean(call.lane.address, "an agent's name"))
-        first = [lane, self.apis.number(call.api), call.view, call.answer]
-        if request is None:
-            self.requests.append([*first, self.reasons.number(self._clean(sent.why, "a reason"))])
-            return
-        where = f"request of {call.lane.address} at {call.view}"
-        same = NO_RECEIPT
-        if call.sha256:
-            same = (
-                SAME_BYTES if call.sha256 == request.sha256 else DIFFERS if call.is_provable else NOT_PROVABLE
-            )
-        goes_on = self._before.lane == lane
-        before = self._before if goes_on else _Before()
-        rows = self._rows(request, before, where)
-        gone = [self.gone.number(self._omission(each)) for each in request.omissions]
-        why = self.reasons.number(self._clean(request.reason, where)) if request.reason else -1
-        self.requests.append(
-            [
-                *first,
-                why,
-                request.sha256[:12] if self._has_digests else "",
-                same,
-                int(goes_on),
-                *_difference(before.rows, rows),
-                *_difference(before.gone, gone),
-            ]
-        )
-        self._before = _Before(lane, request.parts, rows, gone)
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """The tables as JSON."""
-        does = [[rule, RULES.get(rule, "")] for rule in self.rules.values]
-        return {
-            "lanes": self.lanes.values,
-            "apis": self.apis.values,
-            "reasons": self.reasons.values,
-            "rules": does,
-            "roles": self.roles.values,
-            "texts": self.texts.values,
-            "wraps": self.wraps.values,
-            "rows": _columns(
-                self.rows.values, ("place", "role", "what", "rule", "in", "more", "from", "text")
-            ),
-            "gone": _columns(self.gone.values, ("first", "last", "rule", "tokens")),
-            "requests": self.requests,
-        }
-
-    def _rows(self, request: Request, before: _Before, where: str) -> list[int]:
-        parts = request.parts
-        same = _shared(before.parts, parts)
-        rows = before.rows[:same]
-        counts = _counts(parts)
-        last = parts[same - 1].message if same else -1
-        for part in parts[same:]:
-            place = BESIDE if part.message < 0 else SAME if part.message == last else NEXT
-            last = part.message if part.message >= 0 else last
-            text = self._text(request, part, counts[part.message] == 1, where)
-            row = (
-                place,
-                self.roles.number(part.role),
-                "kra".index(part.disposition[0]),
-                self.rules.number(part.rule),
-                part.tokens_in,
-                part.tokens_out - part.tokens_in,
-                part.positions[0] if len(part.positions) == 1 else part.positions,
-                text,
-            )
-            rows.append(self.rows.number(row))
-        return rows
-
-    def _text(self, request: Request, part: RequestPart, alone: bool, where: str) -> int:
-        """Return where a part's text comes from: 0, its entry; -n, that in wrap n; n, text n of the table."""
-        first = part.positions[0] if part.positions else 0
-        hidden = any(position in self._changed for position in part.positions)
-        text = "" if hidden else self._clean(part_text(request, part, alone), where)
-        said = self._said[first]
-        if not text or text == said:
-            return 0
-        begin = text.find(said) if said else -1
-        if begin >= 0:
-            return -1 - self.wraps.number((text[:begin], text[begin + len(said) :]))
-        return 1 + self.texts.number(text)
-
-    def _omission(self, each: Omission) -> tuple[int, int, int, int]:
-        return each.first, each.last, self.rules.number(each.rule), each.tokens
+@cache
+def _joined(names: Sequence[str]) -> str:
+    folder = files("stenolog.apps.inspect")
+    return "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
 
 
-class _Before(NamedTuple):
-    """The request before, on which the next one is built."""
-
-    lane: int = -1
-    parts: Sequence[RequestPart] = ()
-    rows: list[int] = []  # noqa: RUF012  (never changed)
-    gone: list[int] = []  # noqa: RUF012
-
-
-def _shared(before: Sequence[RequestPart], now: Sequence[RequestPart]) -> int:
-    most = min(len(before), len(now))
-    return next((nth for nth in range(most) if before[nth] != now[nth]), most)
-
-
-def _counts(parts: Sequence[RequestPart]) -> Mapping[int, int]:
-    counts: dict[int, int] = {}
-    for part in parts:
-        counts[part.message] = counts.get(part.message, 0) + 1
-    return counts
-
-
-def _difference(before: list[int], now: list[int]) -> Iterator[Any]:
-    """Yield how many numbers are shared at the beginning and at the end, and those between."""
-    most = min(len(before), len(now))
-    first = next((nth for nth in range(most) if before[nth] != now[nth]), most)
-    most -= first
-    last = next((nth for nth in range(most) if before[-1 - nth] != now[-1 - nth]), most)
-    yield from (first, last, now[first : len(now) - last])
-
-
-def _columns(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> dict[str, list[Any]]:
-    return {name: [row[nth] for row in rows] for nth, name in enumerate(names)}
+def _hash(text: str) -> str:
+    """Return the hash by which the page's policy names its script or its style."""
+    return base64.b64encode(sha256(text.encode()).digest()).decode()

@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from stenolog.domain.entry import Entry
@@ -63,6 +64,17 @@ class Redaction:
                 if len(form) >= SHORTEST:
                     self._patterns.append((f"key {key}", re.compile(re.escape(form))))
         return [self._without(entry) for entry in entries]
+
+    def without_words(self, entry: Entry) -> Entry:
+        """Return an entry in whose parts every text is clean."""
+        event: Any = entry.event
+        parts = getattr(event, "parts", ()) if self else ()
+        cleaned = [self._part(part, f"entry {entry.position}") for part in parts]
+        return entry if cleaned == [*parts] else entry._replace(event=replace(event, parts=cleaned))
+
+    def _part(self, part: Any, where: str) -> Any:
+        texts = {name: getattr(part, name, None) for name in ("text", "arguments", "raw")}
+        return replace(part, **{name: self.clean(each, where) for name, each in texts.items() if each})
 
     def clean(self, text: str, where: str) -> str:
         """Return a text of the file without what must be removed."""

@@ -17,7 +17,7 @@ from stenolog.apps.inspect.entries.ticks import COLUMNS, MOST_POSITIONS, band, d
 from stenolog.apps.inspect.page import Page
 from stenolog.apps.inspect.query import Query
 from stenolog.apps.inspect.reading import markup
-from stenolog.apps.inspect.reading.items import LONGEST, Reader
+from stenolog.apps.inspect.reading.items import LONGEST, reader_of
 from stenolog.apps.views.envelope import Answer
 from stenolog.apps.views.lanes import lane
 from stenolog.domain.errors import StenologError
@@ -115,7 +115,7 @@ def card_view(query: Query) -> dict[str, Any]:
 
 
 def _card(query: Query) -> dict[str, Any]:
-    item = Reader(query).item(query.conversation.entry(query.at))
+    item = reader_of(query).item(query.conversation.entry(query.at))
     return {"item": item, "markdown": markup.markdown, "code": markup.code, "longest": LONGEST}
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from stenolog.adapters.conversation.queries.overviews import title_of
-from stenolog.apps.inspect.conversation_index import nearest
 from stenolog.apps.inspect.entries.rows import place_of
 from stenolog.apps.inspect.page import File, Page, TextPage
 from stenolog.apps.inspect.query import Query
 from stenolog.apps.inspect.reading import markup
-from stenolog.apps.inspect.reading.items import LONGEST, LONGEST_OUTPUT, Reader, cost_of, picture_in
+from stenolog.apps.inspect.reading.items import LONGEST, LONGEST_OUTPUT, picture_in, reader_of
+from stenolog.apps.inspect.reading.turns import marked, marks_in, turn_rows
 from stenolog.apps.inspect.request_view.lines import read
 from stenolog.apps.views.envelope import Answer
 from stenolog.domain.errors import PositionNotFoundError
@@ -21,7 +20,6 @@ from stenolog.domain.events import AssistantMessage
 from stenolog.domain.parts import ImagePart
 from stenolog.projections.analysis.explain import described, why
 from stenolog.projections.analysis.origins import Origin, origins
-from stenolog.projections.views.outline import OutlineRow
 
 PIECE = 12
 """Items that the page holds at first, and that its script asks for at once."""
@@ -35,29 +33,6 @@ HITS = 200
 """The most entries with some words that are listed."""
 LIVE = timedelta(minutes=10)
 """A conversation is read from its end for so long after its last entry, else from its beginning."""
-
-
-class TurnRow(NamedTuple):
-    """A row of the outline: `place` is its index, `number` that of its turn."""
-
-    place: int
-    position: int
-    number: int
-    words: str
-    lane: str
-    usd: str
-    errors: int
-    misses: int
-    cuts: int
-
-
-class Marks(NamedTuple):
-    """Marks of one kind: their number, and the entries with the nearest ones before and after a position."""
-
-    kind: str
-    number: int
-    before: int | None
-    after: int | None
 
 
 def view(query: Query) -> dict[str, Any]:
@@ -76,6 +51,8 @@ def view(query: Query) -> dict[str, Any]:
         **_items(query, of, at, at),
         "called_at": index.shown_in(at, "") or at,
         "worker_at": index.worker_at,
+        "files": index.files(),
+        "is_file": False,
         "row": rows[row].position if rows else 0,
         "hits": hits,
         "words": words,
@@ -108,7 +85,7 @@ def _items(query: Query, of: str, at: int, first: int, count: int = PIECE) -> di
     listed = query.index.readable(of)
     place = place_of(listed, query.index.shown_in(first, of) or first) if listed else 0
     end = min(len(listed), place + count)
-    items = [*Reader(query).items(listed[place:end])]
+    items = [*reader_of(query).items(listed[place:end])]
     return {
         "name": query.conversation.name,
         "agent": next((item.lane for item in items if item.position == at), query.word("agent")),
@@ -137,34 +114,9 @@ def items_from(query: Query) -> dict[str, Any]:
 
 
 def _outline(query: Query, first: int, count: int) -> dict[str, Any]:
-    rows = query.index.outline.rows
-    turns = [row.position for row in query.index.turns]
-    kinds = _kinds(query).values()
-    shown: list[TurnRow] = []
-    for place, row in enumerate(rows[first : first + min(count, MOST_ROWS)], first):
-        number = bisect_right(turns, row.position)
-        end = turns[number] if number < len(turns) else query.head + 1
-        counts = (0 if row.lane else _between(found, row.position, end) for found in kinds)
-        shown.append(TurnRow(place, row.position, number, _title(row), row.lane, cost_of(row), *counts))
-    return {"rows": shown, "total": len(rows), "name": query.conversation.name}
-
-
-def _kinds(query: Query) -> dict[str, list[int]]:
-    """Return the positions of the marks, by kind."""
-    ticks = query.index.ticks(query.open_calls)
-    return {
-        "error": ticks["errors"],
-        "cache miss": sorted(query.index.missed),
-        "compaction": sorted({*ticks["summaries"], *ticks["cuts"]}),
-    }
-
-
-def _title(row: OutlineRow) -> str:
-    return row.words or ("before the first message" if not row.lane else row.lane)
-
-
-def _between(positions: Sequence[int], first: int, end: int) -> int:
-    return bisect_left(positions, end) - bisect_left(positions, first)
+    kinds = marked(query.index, query.open_calls)
+    rows = turn_rows(query.index, kinds, first, min(count, MOST_ROWS))
+    return {"rows": rows, "total": len(query.index.outline.rows), "name": query.conversation.name}
 
 
 def outline(query: Query) -> dict[str, Any]:
@@ -178,11 +130,7 @@ def outline(query: Query) -> dict[str, Any]:
 
 
 def _marks(query: Query, of: str, at: int) -> dict[str, Any]:
-    marks = list[Marks]()
-    for kind, found in _kinds(query).items():
-        shown = [place for each in found if (place := query.index.shown_in(each, of))]
-        if shown:
-            marks.append(Marks(kind, len(shown), *nearest(sorted({*shown}), at)))
+    marks, _ = marks_in(query.index, marked(query.index, query.open_calls), of, at)
     return {"marks": marks, "at": at, "of": of, "name": query.conversation.name}
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from stenolog.adapters.providers.prices import listed, usd
-from stenolog.apps.inspect.entries.rows import entries_at, time_of
+from stenolog.apps.inspect.entries.rows import Talk, entries_at, time_of
+from stenolog.apps.views.caches import read_by, why_words
 from stenolog.apps.views.figures import lasted
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
@@ -18,12 +19,14 @@ from stenolog.projections.analysis.cache.calls import cost_anew
 from stenolog.projections.prices import known_cost
 from stenolog.projections.views.blocks import Block, CallBlock, blocks, output
 from stenolog.projections.views.calls import CallOutcome, CallStatus, without_result
+from stenolog.projections.views.edits import ChangedFiles
 from stenolog.projections.views.lines import describe, entry_line, in_words, kind_word
 from stenolog.projections.views.outline import OutlineRow
 from stenolog.projections.views.timeline import cut_words
 from stenolog.projections.views.tool_pairs import CallKey
 
 if TYPE_CHECKING:
+    from stenolog.apps.inspect.conversation_index import ConversationIndex
     from stenolog.apps.inspect.query import Query
 
 LONGEST = 20_000
@@ -94,16 +97,30 @@ class ReadItem(NamedTuple):
     turn: int = 0
     model: str = ""
     is_same: bool = False
+    files: ChangedFiles = ChangedFiles()
 
 
 Shown = TypeVar("Shown", Block, Block | ReadCall)
 
 
 class Reader:
-    """The items of one conversation."""
+    """The items of one conversation.
 
-    def __init__(self, query: Query) -> None:
-        self._query, self._index, self._talk = query, query.index, query.conversation
+    `blobs` are the bytes of its pictures; None: pictures are named only. `why_missed` says in words why an
+    answer's request missed the cache. `agent` is whose request is shown at an entry for nobody.
+    """
+
+    def __init__(
+        self,
+        index: ConversationIndex,
+        talk: Talk,
+        open: dict[CallKey, bool],
+        blobs: Mapping[str, bytes] | None,
+        why_missed: Callable[[Entry], str],
+        agent: str = "",
+    ) -> None:
+        self._index, self._talk, self._open = index, talk, open
+        self._blobs, self._why_missed, self._agent = blobs, why_missed, agent
 
     def items(self, positions: Sequence[int]) -> Iterator[ReadItem]:
         """Yield the items at these positions."""
@@ -127,6 +144,7 @@ class Reader:
         receipt = getattr(event, "receipt", None)
         is_answer = isinstance(event, AssistantMessage | LlmError)
         view = receipt.view if receipt is not None else at - 1 if is_answer else at
+        turn = self.turns.get(at, 0)
         return ReadItem(
             at,
             kind,
@@ -137,21 +155,31 @@ class Reader:
             tuple(_facts(event)),
             shown,
             aside=self._aside(entry, kind, shown),
-            miss=self._miss(event, at),
-            turn=self.turns.get(at, 0),
+            miss=self._miss(entry),
+            turn=turn,
             model=getattr(event, "model", "")[:LONGEST_NAME],
+            files=self._files(turn),
         )
 
     def _asked_of(self, event: Event, lane: str) -> str:
         """Return whose request an item shows: its author's, its first reader's, else the one asked for."""
         wanted = [lane] if isinstance(event, AssistantMessage | LlmError) else getattr(event, "to", ())
         agents = self._index.agents
-        return next((each for each in (*wanted, self._query.word("agent")) if each in agents), "")
+        return next((each for each in (*wanted, self._agent) if each in agents), "")
 
     @cached_property
     def turns(self) -> dict[int, int]:
         """The number of each turn, by the position of its first entry."""
-        return {row.position: nth for nth, row in enumerate(self._index.turns, 1)}
+        return {position: nth for nth, position in enumerate(self._begins, 1)}
+
+    @cached_property
+    def _begins(self) -> list[int]:
+        return [row.position for row in self._index.turns]
+
+    def _files(self, turn: int) -> ChangedFiles:
+        if not turn:
+            return ChangedFiles()
+        return self._index.files(*self._begins[turn - 1 : turn + 1])
 
     def _aside(self, entry: Entry, kind: str, shown: tuple[object, ...]) -> str:
         if isinstance(entry.event, ToolResult):
@@ -190,7 +218,9 @@ class Reader:
 
     def _visible(self, block: Block, parts: Sequence[Part]) -> Block:
         """Return a block; words instead of a picture that cannot be shown."""
-        if block.kind != "picture" or is_picture(parts[block.part], self._query.log.blobs):
+        if block.kind != "picture":
+            return block
+        if self._blobs is not None and is_picture(parts[block.part], self._blobs):
             return block
         return Block("plain", in_words([parts[block.part]]))
 
@@ -198,7 +228,7 @@ class Reader:
         index, key = self._index, CallKey(entry.position, block.nth)
         found: tuple[Block, ...] = ()
         at, took = index.calls.get(key, 0), None
-        outcome = without_result(key, self._query.open_calls)
+        outcome = without_result(key, self._open)
         if block.act is not None:
             outcome = CallOutcome(block.act.status)
             found = (Block("terminal", block.act.output),) if block.act.output else ()
@@ -212,13 +242,25 @@ class Reader:
         name, gist = block.call.name[:LONGEST_NAME], block.gist
         return ReadCall("call", name, gist, given, found, *outcome, lasted(took), entry.position, at, agents)
 
-    def _miss(self, event: Event, at: int) -> str:
-        missed = self._index.missed.get(at, 0)
+    def _miss(self, entry: Entry) -> str:
+        event, missed = entry.event, self._index.missed.get(entry.position, 0)
         if not missed or not isinstance(event, AssistantMessage) or event.usage is None:
             return ""
         used = event.usage
         cost = cost_anew(missed, event.model, listed(), used.cache_write, used.cache_write_hour)
-        return f"cache missed: {missed:,} tokens read anew" + (f", {usd(cost)} USD" if cost else "")
+        words = f"cache missed: {missed:,} tokens read anew" + (f", {usd(cost)} USD" if cost else "")
+        return " · ".join(filter(None, (words, self._why_missed(entry))))
+
+
+def reader_of(query: Query) -> Reader:
+    """Return the items of the conversation that a query names."""
+    talk = query.conversation
+
+    def why_missed(entry: Entry) -> str:
+        found = read_by(talk, entry)
+        return "" if found is None else why_words(found)
+
+    return Reader(query.index, talk, query.open_calls, query.log.blobs, why_missed, query.word("agent"))
 
 
 def _first_of(found: Iterable[Shown], at: int) -> Iterator[Shown | Block]:

@@ -1,6 +1,7 @@
 // The page of a conversation: keys, slider, and the end of it while it grows.
 
-import { fetched, isMeantElsewhere, isPlain } from "./inspector.js";
+import { fetched } from "./fetched.js";
+import { isMeantElsewhere, isPlain } from "./inspector.js";
 import { follow } from "./live.js";
 import { Rows } from "./rows.js";
 

@@ -12,24 +12,6 @@ export function isPlain(event) {
   return !(event.metaKey || event.ctrlKey || event.shiftKey || event.altKey || event.button);
 }
 
-// A piece of a page from the server, or what its error says; null where a later question has stopped it.
-export async function fetched(address, parameters, signal) {
-  try {
-    const answer = await fetch(`${address}?${new URLSearchParams(parameters)}`, { signal }), text = await answer.text();
-    return answer.ok ? text : problem(text, answer.status);
-  } catch (error) {
-    return null;
-  }
-}
-
-function problem(page, status) {
-  const words = new DOMParser().parseFromString(page, "text/html").querySelector("main p")?.textContent;
-  const shown = document.createElement("p");
-  shown.className = "error";
-  shown.textContent = words ?? `The server's answer was ${status}.`;
-  return shown.outerHTML;
-}
-
 document.addEventListener("keydown", (event) => {
   if (event.key === "/" && !isMeantElsewhere(event)) {
     const search = document.querySelector("input[type=search]");

@@ -1,21 +1,23 @@
 // A conversation that is read: pieces of it come and go, turns, keys, the request of the chosen entry, words.
 
-import { fetched, isMeantElsewhere, isPlain } from "./inspector.js";
+import { fetched } from "./fetched.js";
+import { isMeantElsewhere, isPlain } from "./inspector.js";
 import { Rows } from "./rows.js";
 
 const MOST = 60;  // entries that are in the page at once
 const NEAR = 1200;  // pixels from an end at which the next piece is asked for
 
 const main = document.getElementById("read");
-const { root, name } = main.dataset, of = decodeURIComponent(main.dataset.of);
+const { root, name, link } = main.dataset, isFile = "file" in main.dataset, of = decodeURIComponent(main.dataset.of);
 const state = { at: +main.dataset.at, head: +main.dataset.head };
 const box = document.getElementById("text"), side = document.getElementById("side"), panel = document.getElementById("panel");
 const ask = document.getElementById("ask"), found = document.getElementById("origins"), fresh = document.getElementById("new");
-let asking = null, filling = false, noting = 0, resting = null, beside = 0, place = null, chosen = null;
+let asking = null, filling = false, noting = 0, resting = null, beside = 0, around = 0, place = null, chosen = null;
 
 const asked = (page, parameters, signal) => fetched(`${root}/${page}/${name}`, parameters, signal);
 
 function made(text) {
+  if (text instanceof Node) return text;
   const template = document.createElement("template");
   template.innerHTML = text;  // the server escapes every text
   return template.content;
@@ -68,10 +70,10 @@ function rest() {
 
 function note(isJump) {
   const query = new URLSearchParams({ at: state.at, ...(of && { of }) });
-  const to = [{ at: state.at }, "", `${root}/read/${name}?${query}`];
+  const to = [{ at: state.at }, "", `${link}${isFile ? "" : "?"}${query}`];
   clearTimeout(noting);
   if (isJump) { rest(); history.pushState(...to); } else { resting = to; noting = setTimeout(rest, 100); }
-  for (const link of document.querySelectorAll("[data-screen]")) link.href = `${root}/${link.dataset.screen}/${name}?at=${state.at}`;
+  for (const each of document.querySelectorAll("[data-screen]")) each.href = `${root}/${each.dataset.screen}/${name}?at=${state.at}`;
 }
 
 // Choose an entry, fetch it where it is not in the page, and show the request that it answers.
@@ -80,7 +82,8 @@ export async function go(position, { isJump = false, isBack = false, stays = fal
   asking?.abort();
   const { signal } = asking = new AbortController();
   let wanted = item(position);
-  if (!wanted) {
+  const isThere = Boolean(wanted);
+  if (!isThere) {
     const next = await piece({ first: position, count: 8 }, signal);
     if (!next || signal.aborted) return;
     for (const each of pieces()) each.remove();
@@ -98,8 +101,14 @@ export async function go(position, { isJump = false, isBack = false, stays = fal
   // What is beside it waits until one rests: it costs the server more than the words.
   clearTimeout(beside);
   beside = setTimeout(() => { marks(signal); request(wanted, signal); }, 100);
+  clearTimeout(around);
+  if (isThere) settle(); else around = setTimeout(settle, 40);  // the next jump may come before
+}
+
+function settle() {
+  around = 0;
   turn();
-  await fill();
+  fill();
 }
 
 function reveal(wanted) {
@@ -110,11 +119,13 @@ function reveal(wanted) {
 async function request(chosenItem, signal) {
   const { view } = chosenItem.dataset, lane = decodeURIComponent(chosenItem.dataset.lane);
   place = { at: view, view, ...(lane && { agent: lane }) };
-  ask.elements.at.value = view;
-  ask.elements.agent.value = lane;
+  if (ask) {
+    ask.elements.at.value = view;
+    ask.elements.agent.value = lane;
+  }
   const text = await asked("panel", place, signal);
   if (text === null || signal.aborted) return;
-  panel.innerHTML = text;  // the server escapes every text
+  panel.replaceChildren(made(text));
   side.scrollTop = 0;
 }
 
@@ -180,9 +191,11 @@ function choose() {
   chosen = { words, written, where: placeOf(getSelection().getRangeAt(0)) };
 }
 
-document.addEventListener("selectionchange", choose);
-for (const each of [box, panel]) each.addEventListener("mouseup", () => setTimeout(() => { if (selected()) origins(); }, 0));
-ask.addEventListener("submit", (event) => { event.preventDefault(); origins(); });
+if (ask) {
+  document.addEventListener("selectionchange", choose);
+  for (const each of [box, panel]) each.addEventListener("mouseup", () => setTimeout(() => { if (selected()) origins(); }, 0));
+  ask.addEventListener("submit", (event) => { event.preventDefault(); origins(); });
+}
 
 // Mark the words in an entry that is shown.
 function highlight(element, words) {
@@ -244,7 +257,7 @@ box.addEventListener("toggle", async (event) => {
 }, true);
 
 let waiting;
-box.addEventListener("scroll", () => { waiting ??= requestAnimationFrame(() => { waiting = undefined; fill(); }); });
+box.addEventListener("scroll", () => { waiting ??= requestAnimationFrame(() => { waiting = undefined; if (!around) fill(); }); });
 for (const more of box.querySelectorAll(":scope > .more")) if (more.querySelector("a")) more.remove();
 
 function step(steps) {
@@ -269,7 +282,7 @@ const dialog = document.getElementById("keys");
 const keys = {
   j: () => step(1), k: () => step(-1), "]": () => turnBeside(1), "[": () => turnBeside(-1),
   g: () => go(1, { isJump: true, focuses: true }), G: () => go(state.head, { isJump: true, focuses: true }),
-  e: () => mark("error", "›"), E: () => mark("error", "‹"), w: () => { choose(); origins(); },
+  e: () => mark("error", "›"), E: () => mark("error", "‹"), w: () => { if (ask) { choose(); origins(); } },
   o: () => { const all = [...(item(state.at)?.querySelectorAll("details") ?? [])], opens = all.some((each) => !each.open); for (const each of all) each.open = opens; },
   "?": () => dialog.showModal(),
 };
@@ -282,8 +295,8 @@ document.addEventListener("keydown", (event) => {
 addEventListener("popstate", (event) => go(event.state?.at ?? state.at, { isBack: true }));
 
 // The end while it grows: who is there sees what comes, others a button that leads there.
-const tail = new EventSource(`${root}/tail/${name}?after=${state.head}`);
-tail.addEventListener("head", async (event) => {
+const tail = isFile ? null : new EventSource(`${root}/tail/${name}?after=${state.head}`);
+tail?.addEventListener("head", async (event) => {
   const isAtEnd = !+pieces().at(-1)?.dataset.later && box.scrollHeight - box.scrollTop - box.clientHeight < 100;
   state.head = +event.data;
   turns.fill({ again: true });
@@ -303,9 +316,12 @@ fresh.addEventListener("click", () => { fresh.hidden = true; go(state.head, { is
 
 history.replaceState({ at: state.at }, "");
 const begun = item(state.at) ?? items().at(-1);
-if (begun) {
-  reveal(begun);
-  request(begun, (asking = new AbortController()).signal);
+if (isFile) {
+  go(state.at, { isBack: true });
+} else {
+  if (begun) {
+    reveal(begun);
+    request(begun, (asking = new AbortController()).signal);
+  }
+  settle();
 }
-turn();
-fill();
