@@ -1,4 +1,4 @@
-"""The README's claims, each with the command that proves it."""
+"""The claims of a page, each with the command that proves it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 from stenolog.apps.cli.app import MEANT, MODULES, Commands, app, commands_in
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
-CLAIMS = re.findall(r"^\| [A-Z][^|]+\| `stenolog ([^`]+)` \|$", README, flags=re.MULTILINE)
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "prove-what-was-sent.md").read_text()
+CLAIMS = re.findall(r"^\| [A-Z][^|]+\| `stenolog ([^`]+)` \|$", PAGE, flags=re.MULTILINE)
 
 
 def test_there_are_five_claims() -> None:
@@ -29,6 +29,15 @@ def test_a_claim_is_proved_by_its_command(demo: Callable[..., Any], claim: str) 
     ran = demo(*shlex.split(claim.replace("HEAD", head)))
 
     assert (ran.status, ran.err) == (0, "")
+
+
+def test_the_demo_ends_on_what_a_missed_cache_cost_and_why(cli: Callable[..., Any]) -> None:
+    shown = " ".join(cli("demo", "--no-open").out.split())
+    calls = cli("cost", "demo", "--cache", "--verbose", "--json").data["calls"]
+    dearest = max(calls, key=lambda call: call["cost_micro_usd"])
+
+    assert f"The dearest were {dearest['missed']} at {dearest['position']}, $" in shown
+    assert f"{dearest['cause']['kind']}: 373 s since the call before, kept for 300 s." in shown
 
 
 def test_verify_finds_a_tail_that_was_cut_off_by_a_head_kept_elsewhere(demo: Callable[..., Any]) -> None:

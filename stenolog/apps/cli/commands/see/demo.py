@@ -16,6 +16,7 @@ import click
 
 import stenolog._version
 from stenolog.adapters.conversation.log import Conversation, Log
+from stenolog.adapters.providers.prices import listed, usd
 from stenolog.adapters.store.contract.address import VARIABLE, default_database
 from stenolog.apps.cli.arguments.database import Database, database_of
 from stenolog.apps.cli.arguments.lookup import opened
@@ -25,9 +26,10 @@ from stenolog.apps.cli.demo_events import BEGINNING, BEGUN, FORKED_AFTER, GOING_
 from stenolog.apps.cli.draw.entry_lines import log_lines
 from stenolog.apps.cli.draw.layout import heading
 from stenolog.apps.cli.framework import command
-from stenolog.apps.cli.lines import CommandResult, Piece, done, line, paragraph
+from stenolog.apps.cli.lines import CommandResult, Paragraph, Piece, done, line, paragraph
 from stenolog.apps.cli.terminal import draw, say
 from stenolog.apps.views.asked_request import request_data
+from stenolog.apps.views.caches import calls_of, cause_words, total_data
 from stenolog.apps.views.lanes import request_of
 from stenolog.domain.errors import ConversationExistsError
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch
@@ -104,7 +106,7 @@ def _is_ours(conversation: Conversation, position: int) -> bool:
 def demo_command(db: Database, files: bool, opens: bool | None) -> CommandResult | None:
     """Record a bundled conversation, and show it.
 
-    Its entries, one request with reasons, a check, and a page in the browser.
+    Its entries, one request with reasons, a check, what the cache missed, and a page in the browser.
     """
     if files:
         written = write_example_files()
@@ -166,6 +168,11 @@ def _render_demo(conversation: Conversation, db: Database) -> Iterator[Piece]:
         "stenolog check replay demo", "What the engine did, worked out again from the first entry."
     )
     yield comparison(replayed(conversation))
+    yield from _section(
+        "stenolog cost demo --cache",
+        "What was paid for words that the provider had been sent before, and why.",
+    )
+    yield _paid_again(conversation)
     yield heading("Go on:")
     if db != database_of(default_database()):
         yield line("  ", shlex.join(["export", f"{VARIABLE}={db}"]))
@@ -173,10 +180,21 @@ def _render_demo(conversation: Conversation, db: Database) -> Iterator[Piece]:
         "timeline demo",
         "explain demo 5",
         f"timeline '{FORK}'",
-        "cost demo",
         "inspect demo --open",
     ):
         yield line("  stenolog ", words)
+
+
+def _paid_again(conversation: Conversation) -> Paragraph:
+    """Return a paragraph: the price of what the cache missed, and the reason of the dearest miss."""
+    calls, prices = calls_of(conversation), listed()
+    costs = {call: call.cost(prices) or 0 for call in calls if call.missed}
+    dearest = max(costs, key=costs.__getitem__)
+    return paragraph(
+        f"{total_data(calls, prices)['missed']:,} tokens were paid for again: ${usd(sum(costs.values()))}. "
+        f"The dearest were {dearest.missed:,} at {dearest.position}, ${usd(costs[dearest])}: "
+        f"{cause_words(dearest.cause)}."
+    )
 
 
 def _section(words: str, about: str) -> Iterator[Piece]:
