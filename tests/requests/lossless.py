@@ -38,7 +38,7 @@ class Account:
 
     def of(self, entries: Iterable[Entry], request: Request) -> None:
         """Look for what these entries say in the request."""
-        told = "\0".join(plain(word) for word in words_of(request.body))
+        told = "\0".join(plain(word) for word in (*words_of(request.body), *tools_found(request.body)))
         calls = list(calls_in(request.body))
         shown = {position for part in request.parts for position in part.positions}
         for run in request.omissions:
@@ -102,6 +102,13 @@ def calls_in(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
             yield "tool_search", arguments(value["arguments"])
         for name, inner in value.items():
             yield from calls_in(inner, name)
+
+
+def tools_found(body: Any) -> Iterator[str]:
+    """Yield the text of each result that a body has as a list of tools instead."""
+    for item in body.get("input", ()):
+        if item.get("type") == "tool_search_output":
+            yield plain(json.dumps(item["tools"], ensure_ascii=False, separators=(",", ":")))
 
 
 def arguments(given: Any) -> str:
