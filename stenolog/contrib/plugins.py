@@ -11,15 +11,15 @@ from functools import partial
 from stenolog.plugins import CHANNELS, EXPORTERS, PROGRAMS, TABLES, Reference
 
 
-def _program(name: str, *others: Callable[[], object], file: str = "programs") -> Callable[[], None]:
+def _program(name: str, *others: Callable[[], object], file: str = "programs") -> Callable[[], object]:
     """Return a function that registers the program of this name in capitals, and `others`."""
+    value = Reference(f"{__package__}.{file}", name.upper().replace("-", "_"))
+    register = partial(PROGRAMS.add_late, name, value)
+    return _all(register, *others) if others else register
 
-    def register() -> None:
-        PROGRAMS.add_late(name, Reference(f"{__package__}.{file}", name.upper().replace("-", "_")))
-        for other in others:
-            other()
 
-    return register
+def _all(*functions: Callable[[], object]) -> Callable[[], object]:
+    return lambda: [each() for each in functions]
 
 
 _agent = partial(_program, file="agents")

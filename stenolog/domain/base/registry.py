@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from stenolog.domain.errors import CallerError, NotRegisteredError
 
@@ -113,9 +113,8 @@ class Reference:
         return self()()
 
 
-class _Late(Generic[T]):
-    def __init__(self, make: Callable[[], T]) -> None:
-        self.make = make
+class _Late(tuple[Callable[[], Any]]):
+    """The function that makes a value, as a tuple of one: there are many, and that is quick to create."""
 
 
 class LateRegistry(Registry[T]):
@@ -123,14 +122,14 @@ class LateRegistry(Registry[T]):
 
     def add_late(self, name: str, make: Callable[[], T]) -> None:
         """Add a function that returns the value of a name. Raises `CallerError` as `add`."""
-        known = self._values.get(name)
-        if not isinstance(known, _Late) or known.make != make:
-            self.add(name, _Late(make))  # type: ignore[arg-type]
+        known, late = self._values.get(name), _Late((make,))
+        if known != late:
+            self.add(name, late)  # type: ignore[arg-type]
 
     def __getitem__(self, name: str) -> T:
         value = super().__getitem__(name)
         if isinstance(value, _Late):
-            value = self._values[name] = value.make()
+            value = self._values[name] = value[0]()
         return value
 
 
