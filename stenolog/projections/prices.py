@@ -84,8 +84,13 @@ def known_cost(tokens: Mapping[str, Tokens], prices: Prices, billed: Iterable[To
     `billed` are the tokens of calls that state their cost. A model without a price costs nothing.
     """
     priced = ((price_of(model, prices), used) for model, used in tokens.items())
-    total = sum(_millionths(price, used) for price, used in priced if price is not None)
-    return (total + MICRO_PER_USD // 2) // MICRO_PER_USD + sum(used.cost for used in billed)
+    total = sum(millionths(price, used) for price, used in priced if price is not None)
+    return rounded(total) + sum(used.cost for used in billed)
+
+
+def rounded(millionths: int) -> int:
+    """Return millionths of a micro-dollar as whole micro-dollars."""
+    return (millionths + MICRO_PER_USD // 2) // MICRO_PER_USD
 
 
 def cost(tokens: Mapping[str, Tokens], prices: Prices) -> int | None:
@@ -96,8 +101,8 @@ def cost(tokens: Mapping[str, Tokens], prices: Prices) -> int | None:
     return None if unpriced(tokens, prices) else known_cost(tokens, prices)
 
 
-def _millionths(price: Price, used: Tokens) -> int:
-    """Return the cost in millionths of a micro-dollar: whole, for prices of up to six decimals."""
+def millionths(price: Price, used: Tokens) -> int:
+    """Return the exact cost in millionths of a micro-dollar, for prices of up to six decimals."""
     fresh = max(0, used.input - used.cache_read - used.cache_write)
     rates = (price.input, price.cached, *price.writes, price.output)
     hour = min(used.cache_write_hour, used.cache_write)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+from functools import reduce
 from statistics import median
 
 import pytest
@@ -22,9 +25,11 @@ from stenolog import (
 )
 from stenolog.domain.lanes.limits import Tokens
 from stenolog.errors import InvalidEventError
+from stenolog.events import PositionRange
 from stenolog.events import Usage as Counted
 from stenolog.projections.prices import PRICES, Price, cost, price_of, price_table
-from stenolog.projections.views.usage import BOUNDS, LARGEST, Histogram, Usage, UsageTotals, usage
+from stenolog.projections.views.spending import Spent, compaction_costs, dearest, spending
+from stenolog.projections.views.usage import BOUNDS, LARGEST, Histogram, Usage, UsageTotals, usage, usage_by
 from stenolog.testing import START, entries
 from tests.strategies import logs
 
@@ -167,7 +172,7 @@ def test_usage_goes_on_from_what_was_written_down(log: list[Entry]) -> None:
 def test_however_it_is_told_it_is_the_same_in_all(log: list[Entry]) -> None:
     used = usage(log)
 
-    for by in ("agent", "lane", "run", "model"):
+    for by in ("agent", "lane", "run", "model", "tool"):
         tallies = [tally for _, tally in used.by(by)]
         assert sum(tally.calls for tally in tallies) == used.total.calls
         assert sum(tally.tools for tally in tallies) == used.total.tools
@@ -236,3 +241,116 @@ def test_a_price_table_that_makes_no_sense_is_refused(given: object, complaint: 
         price_table(given)
 
     assert complaint in str(caught.value)
+
+
+# By tool, by day, and the dearest: sums of whole numbers.
+
+
+READ = ToolCall(id="c1", name="read")
+LIST = ToolCall(id="c2", name="list")
+TOOLS = ("read", "list")
+
+
+def result(id: str, text: str) -> ToolResult:
+    return ToolResult(call_id=id, text=text)
+
+
+def test_a_call_counts_for_the_tool_whose_result_it_is_the_first_to_read_of_several_the_longest() -> None:
+    used = of(
+        answer(tool_calls=[READ, LIST]),
+        result("c1", "much of it"),
+        result("c2", "little"),
+        LlmError(agent="coder", category="overloaded"),
+        answer(tool_calls=[LIST]),
+        result("c2", "x"),
+        answer(),
+        answer(),
+    )
+
+    assert {name: (tally.calls, tally.tools) for name, tally in used.by("tool")} == {
+        "": (2, 0),
+        "read": (2, 1),
+        "list": (1, 2),
+    }
+
+
+@st.composite
+def paid_logs(draw: st.DrawFn) -> list[Entry]:
+    """Return answers of some agents and models with any usage, stated costs, calls and results."""
+    events: list[Event] = []
+    for nth in range(draw(st.integers(0, 25))):
+        read = draw(st.integers(0, 10**6))
+        paid = Counted(
+            input=read + draw(st.integers(0, 10**6)),
+            output=draw(st.integers(0, 10**5)),
+            cache_read=read,
+            cost=draw(st.none() | st.integers(0, 10**7)),
+        )
+        name = draw(st.sampled_from(TOOLS))
+        said = answer(
+            draw(st.sampled_from(("coder", "tester"))),
+            draw(st.sampled_from(("small", "large", "unknown"))),
+            tool_calls=[ToolCall(id=f"c{nth}", name=name)],
+        )
+        events += [replace(said, usage=draw(st.none() | st.just(paid))), result(f"c{nth}", "x" * nth)]
+    made = entries(*events)
+    return [entry._replace(time=START + timedelta(hours=draw(st.integers(0, 90)))) for entry in made]
+
+
+KNOWN = (Price("small", 0.25, 0.025, 2.0), Price("large", 3.0, 0.3, 15.123456, 3.75))
+
+
+@given(log=logs() | paid_logs())
+def test_the_sums_of_each_axis_are_the_total_to_the_last_digit(log: list[Entry]) -> None:
+    found = spending(log, KNOWN)
+
+    for sums in found.axes.values():
+        assert reduce(Spent.plus, sums.values(), Spent()) == found.total
+    assert reduce(Spent.plus, (call.spent for call in found.calls), Spent()) == found.total
+
+
+@given(log=paid_logs())
+def test_what_was_spent_is_what_usage_says_of_the_same_agent_model_tool_and_day(log: list[Entry]) -> None:
+    found, used = spending(log, KNOWN), usage(log)
+    days = usage_by(log, lambda entry: f"{entry.time:%Y-%m-%d}")
+
+    tallies = {by: dict(used.by(by)) for by in ("agent", "model", "tool")}
+    for axis, of_axis in {**tallies, "day": {day: each.total for day, each in days.items()}}.items():
+        called = {name: tally for name, tally in of_axis.items() if tally.calls}
+        assert called.keys() == found.axes[axis].keys()
+        for name, tally in called.items():
+            spent = found.axes[axis][name]
+            assert (spent.calls, spent.input, spent.output) == (
+                tally.calls,
+                tally.sum.input,
+                tally.sum.output,
+            )
+            assert spent.micro_usd == tally.known_cost(KNOWN)
+            assert (spent.unknown > 0) >= (tally.cost(KNOWN) is None)
+
+
+@given(log=paid_logs())
+def test_the_dearest_requests_are_those_that_cost_most(log: list[Entry]) -> None:
+    calls = spending(log, KNOWN).calls
+    named = {call.position for call in dearest(calls)}
+    costs = {call.position: call.spent.cost for call in calls}
+
+    assert len(named) == min(10, len(costs))
+    assert min((costs[at] for at in named), default=0) >= max(
+        (cost for at, cost in costs.items() if at not in named), default=0
+    )
+
+
+def test_a_compaction_costs_its_summary_and_what_is_read_anew_and_saves_what_is_no_longer_sent() -> None:
+    def step(tokens: int) -> AssistantMessage:
+        return replace(answer(model="large"), usage=Counted(input=tokens, output=10))
+
+    summary = replace(step(9_000), purpose="summary", covers=[PositionRange(first=1, last=2)])
+    calls = spending(entries(step(8_000), step(9_000), summary, step(2_000), step(2_500)), KNOWN).calls
+
+    [found] = compaction_costs([(3, "compaction")], calls, "coder", lambda at: at * 100, KNOWN)
+
+    assert (found.cost, found.missed) == (calls[2].spent.micro_usd, 400)
+    assert (found.tokens, found.saved, found.calls) == (7_000, 2_100, 2)
+    [free] = compaction_costs([(3, "rewind")], calls[:2] + calls[3:], "coder", lambda at: 0, ())
+    assert (free.cost, free.saved) == (0, None)

@@ -6,13 +6,16 @@ from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
 
-from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.conversation.queries.folds import PersistentFold
+from stenolog.adapters.providers.prices import listed
+from stenolog.apps.views.cost_table import CostTable
 from stenolog.domain.erasure import erasure_of
 from stenolog.projections.fold import Fold
 
 from .conversation_index import ConversationIndex
+from .later import Later
 from .warming import Warmer
 
 MOST = 64
@@ -37,19 +40,28 @@ class IndexCache:
     def __init__(self, forget: Callable[[], None] = lambda: None) -> None:
         self._forget = forget
         self.warmer = Warmer()
+        self.later = Later()
+        self._costs: CostTable | None = None
         self._kept: OrderedDict[int, ConversationIndex] = OrderedDict()
         self._lock = Lock()
+
+    def costs(self, log: Log) -> CostTable:
+        """Return the costs of the log's conversations."""
+        with self._lock:
+            self._costs = self._costs or CostTable(log, listed())
+            return self._costs
 
     def of(self, conversation: Conversation) -> ConversationIndex:
         """Return the index of a conversation up to its end."""
         with self._lock:
             key = conversation.key or 0
             index = self._kept.pop(key, None)
-            if index is None or not _goes_on(conversation, index):
+            if index is None or not folds.is_at(conversation, index.position, index.digest):
                 index = _stored(conversation)
             before, index = index, _extended(conversation, index)
             if index is not before:
                 self._forget()
+                self.later.forget()
                 if conversation.log.windows is not None:
                     conversation.log.windows.drop(key)
             self._kept[key] = index
@@ -78,9 +90,3 @@ def _extended(conversation: Conversation, index: ConversationIndex) -> Conversat
         if any(erasure_of(each.event) for each in conversation.entries(after=index.position)):
             conversation.log.checkpoints.erase_stream(conversation.key or 0)
     return index
-
-
-def _goes_on(conversation: Conversation, index: ConversationIndex) -> bool:
-    return conversation.position >= index.position and (
-        not index.position or conversation.entry(index.position).digest == index.digest
-    )

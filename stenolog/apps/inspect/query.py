@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from functools import cached_property
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from starlette.requests import Request as HttpRequest
@@ -11,6 +12,7 @@ from starlette.requests import Request as HttpRequest
 from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.adapters.store.reading import arguments
 from stenolog.apps.views.asked_request import AskedRequest, edits_asked, policy_asked
+from stenolog.apps.views.cost_table import CostTable
 from stenolog.apps.views.lanes import own_api
 from stenolog.apps.views.positions import is_number, position_ranges
 from stenolog.domain.base.near_names import closest
@@ -41,6 +43,15 @@ class Query:
     def expect(self, key: Hashable, steps: Iterable[Callable[[], object]]) -> None:
         """Have work done in the background that the next page is likely to need; see `Warmer.add`."""
         self._indexes.warmer.add(key, steps)
+
+    def later(self, key: Hashable, version: object, work: Callable[[], Any], seconds: float) -> Any:
+        """Return a value that takes long, or None; see `Later.get`."""
+        return self._indexes.later.get(key, version, work, seconds)
+
+    @cached_property
+    def costs(self) -> CostTable:
+        """The costs of all conversations."""
+        return self._indexes.costs(self.log)
 
     def word(self, name: str, default: str = "") -> str:
         """Return a parameter as it was written."""

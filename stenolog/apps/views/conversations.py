@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from stenolog.adapters.conversation.queries.overviews import ListedConversation, listed
 from stenolog.adapters.conversation.queries.plain_json import when
@@ -28,6 +28,25 @@ SCANNED = 1000
 """So many conversations are looked at for those that are wanted, if their entries decide."""
 
 
+class Facts(Protocol):
+    """The facts of a conversation by which it is selected."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def folder(self) -> str: ...
+    @property
+    def branch(self) -> str: ...
+    @property
+    def agents(self) -> list[str]: ...
+    @property
+    def models(self) -> list[str]: ...
+    @property
+    def errors(self) -> int: ...
+
+
 class Selection(NamedTuple):
     """Filters of conversations, newest activity first; all that are named must hold.
 
@@ -48,14 +67,19 @@ class Selection(NamedTuple):
         """True if the entries of each conversation must be read for it."""
         return bool(self.part or self.agent or self.model or self.errors)
 
-    def has(self, found: ListedConversation) -> bool:
+    def has(self, found: Facts) -> bool:
         """Return whether a conversation's entries pass the filters."""
         return (
-            has_part(found, self.part)
+            any_has((found.name, found.folder, found.branch, found.title), self.part)
             and any_has(found.agents, self.agent)
             and any_has(found.models, self.model)
-            and (not self.errors or found.overview.errors > 0)
+            and (not self.errors or found.errors > 0)
         )
+
+    def has_time(self, last: float) -> bool:
+        """Return whether the time of the last entry, in seconds, is one of those wanted."""
+        is_late = self.since is None or last >= self.since.timestamp()
+        return is_late and (self.until is None or last <= self.until.timestamp())
 
 
 class SelectedConversations(NamedTuple):
@@ -87,11 +111,6 @@ def selected(log: Log, wanted: Selection, limit: int) -> SelectedConversations:
     return SelectedConversations(found, names[many - 1] if len(names) > many else "", min(many, len(names)))
 
 
-def has_part(found: ListedConversation, part: str) -> bool:
-    """Return whether a conversation has a text in its name, project folder, branch or title."""
-    return any_has((found.name, found.overview.folder, found.overview.branch, found.title), part)
-
-
 def any_has(texts: Iterable[str], part: str) -> bool:
     """Return whether one of the texts contains a part, in either case."""
     wanted = part.casefold()
@@ -110,7 +129,7 @@ def conversation_data(log: Log, name: str, found: ListedConversation | None = No
     found = found or listed(log[name])
     seen = found.overview
     used = [*seen.tokens.values(), *seen.billed.values()]
-    cost, is_least = _cost(found, listed_prices())
+    cost, is_least = cost_of(found, listed_prices())
     return {
         "name": name,
         "short_name": short_name(log, name),
@@ -134,7 +153,8 @@ def conversation_data(log: Log, name: str, found: ListedConversation | None = No
     }
 
 
-def _cost(found: ListedConversation, prices: Prices) -> tuple[int | None, bool]:
+def cost_of(found: ListedConversation, prices: Prices) -> tuple[int | None, bool]:
+    """Return the known micro-dollars, None if all is unknown; and whether a part is."""
     seen = found.overview
     missing = unpriced(seen.tokens, prices)
     if not seen.billed and len(missing) == sum(1 for used in seen.tokens.values() if any(used)):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from stenolog.adapters.providers.prices import usd
 
@@ -33,6 +35,17 @@ def lasted(milliseconds: float | None, none: str = "") -> str:
         return f"{milliseconds / 1000:.1f} s"
     minutes, seconds = divmod(int(milliseconds / 1000), 60)
     return f"{minutes} min {seconds} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def known_usd(row: Mapping[str, Any]) -> str:
+    """Return the cost of a row of costs in dollars: ≥ if a part of it is unknown, ? if all of it is."""
+    cost, is_least = row["known_cost_micro_usd"], row["cost_is_incomplete"]
+    return "?" if is_least and not cost else short_usd(cost, is_least=is_least)
+
+
+def short_folder(path: str) -> str:
+    """Return the last two parts of a path."""
+    return "/".join(path.replace("\\", "/").rstrip("/").split("/")[-2:])
 
 
 def short_usd(micro_usd: int | None, *, is_least: bool) -> str:

@@ -37,6 +37,11 @@ class Stats(NamedTuple):
     unexplained: Unexplained | None = None
 
 
+def has_calls(conversation: Conversation) -> bool:
+    """Return whether an agent has answered, so that there are `stats`."""
+    return bool(busiest(conversation.fold(usage)))
+
+
 def stats(conversation: Conversation, agent: str, at: int, seconds: float = inf) -> Stats:
     """Return the numbers up to a position; `agent` empty: the one with most calls.
 

@@ -15,7 +15,7 @@ from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.sizes import COUNTERS, Counter
 from stenolog.projections.requests import LaneId
 
-from .plot import Link, plot
+from .plot import Link, Note, plot
 from .samples import Mark, MarkKind, Sample
 from .tracer import ContextTracer
 
@@ -69,11 +69,27 @@ class ContextCurve(NamedTuple):
         largest = nsmallest(most, changes, key=lambda change: -abs(change[0]))
         return [Step(now.position, now.at, change, now.size) for change, now in largest]
 
-    def svg(self, *, link: Link | None = None, at: int = 0, standalone: bool = True) -> str:
+    def svg(
+        self,
+        *,
+        link: Link | None = None,
+        at: int = 0,
+        standalone: bool = True,
+        notes: Sequence[Note] = (),
+    ) -> str:
         """Return the picture as SVG; see `plot`."""
         where = address(self.agent, self.task)
         title = f"Context of {where} in {self.conversation}: tokens of each request"
-        return plot(self.samples, self.marks, self.position, title, link=link, at=at, standalone=standalone)
+        return plot(
+            self.samples,
+            self.marks,
+            self.position,
+            title,
+            link=link,
+            at=at,
+            standalone=standalone,
+            notes=notes,
+        )
 
     def _repr_svg_(self) -> str:
         return self.svg()

@@ -16,15 +16,17 @@ WIDE, HIGH = 960, 320
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 46, 34
 COLUMNS = 160
 """Places beside each other that can be seen apart; a link goes to the request of each."""
+NOTE, NOTE_WIDE = 22, 130
+"""The letters and the room of a note."""
 DOTS = 60
 """Up to so many calls, each has a dot."""
 STYLE = """\
 .context-plot { --billed: #0b57b8; --cached: #a9d8b8; --rebuilt: #b45309; --limit: #b3141c; --ink: #1a1a1a;
-  --faint: #5a6270; --grid: #d8dce2; --paper: #fff; font: 12px system-ui, sans-serif;
+  --faint: #5a6270; --grid: #d8dce2; --paper: #fff; --note: #7a4b00; font: 12px system-ui, sans-serif;
   background: var(--paper); }
 @media (prefers-color-scheme: dark) { .context-plot { --billed: #7db4ff; --cached: #24563a;
   --rebuilt: #f0a860; --limit: #ff8a8a; --ink: #e6e6e6; --faint: #9aa4b2; --grid: #343a44;
-  --paper: #14161a; } }
+  --paper: #14161a; --note: #f0c070; } }
 .context-plot text { fill: var(--faint); } .context-plot .end { text-anchor: end; }
 .context-plot .middle { text-anchor: middle; } .context-plot .grid { stroke: var(--grid); stroke-width: 1; }
 .context-plot .cached { fill: var(--cached); } .context-plot .line { fill: none; stroke-width: 1.6; }
@@ -33,6 +35,8 @@ STYLE = """\
 .context-plot .dot { fill: var(--paper); stroke-width: 1.4; } .context-plot .mark path { fill: var(--ink); }
 .context-plot .mark line { stroke: var(--ink); stroke-dasharray: 2 3; opacity: .55; }
 .context-plot .failed { fill: none; stroke: var(--limit); stroke-width: 1.8; }
+.context-plot .note text { fill: var(--note); paint-order: stroke; stroke: var(--paper); stroke-width: 3px; }
+.context-plot .note line { stroke: var(--note); stroke-dasharray: 1 3; }
 .context-plot .here { stroke: var(--ink); stroke-width: 1.2; } .context-plot .hit { fill: transparent; }
 .context-plot a:is(:hover, :focus) .hit { fill: var(--billed); fill-opacity: .16; }
 """
@@ -43,6 +47,16 @@ SHAPES: dict[MarkKind, str] = {
     "rewind": "M4 -5v10l-9 -5z",
 }
 """The shape of each mark, for those who see no colours."""
+
+
+class Note(NamedTuple):
+    """Words at a position of the picture, in two lines."""
+
+    position: int
+    first: str
+    second: str
+
+
 Link = Callable[[int], str]
 """Gives the address of the request at a position."""
 
@@ -75,8 +89,11 @@ def plot(
     link: Link | None = None,
     at: int = 0,
     standalone: bool = True,
+    notes: Sequence[Note] = (),
 ) -> str:
     """Return the picture of a conversation of `head` entries.
+
+    Of `notes` too near to each other the first is shown.
 
     `link` None: nothing in it can be clicked. `at` marks the reader's position; 0: none. `standalone`:
     include the style.
@@ -98,6 +115,7 @@ def plot(
         *([_line("here", scales.x(at), TOP, HIGH - BOTTOM)] if at else []),
         *(_hits(samples, scales, link) if link else []),
         *_marks(marks, scales, link),
+        *_notes(notes, scales),
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
@@ -259,6 +277,22 @@ def _marks(marks: Sequence[Mark], scales: Scales, link: Link | None) -> Iterator
             address = escape(link(first.position))
             inner = f'<a href="{address}" tabindex="-1" aria-label="{escape(words)}">{inner}</a>'
         yield f'<g class="mark">{inner}</g>'
+
+
+def _notes(notes: Iterable[Note], scales: Scales) -> Iterator[str]:
+    placed: list[float] = []
+    for note in notes:
+        x = scales.x(note.position)
+        if any(abs(x - other) < NOTE_WIDE for other in placed):
+            continue
+        placed.append(x)
+        middle = min(max(x, LEFT + NOTE_WIDE / 2), WIDE - RIGHT - NOTE_WIDE / 2)
+        words = (note.first, note.second if len(note.second) <= NOTE else f"{note.second[: NOTE - 1]}…")
+        texts = "".join(
+            f'<text class="middle" x="{middle:.1f}" y="{TOP + 12 + 14 * nth}">{escape(each)}</text>'
+            for nth, each in enumerate(words)
+        )
+        yield f'<g class="note">{_line("", x, TOP + 30, HIGH - BOTTOM)}{texts}</g>'
 
 
 def _line(name: str, x: float, top: int, bottom: int) -> str:

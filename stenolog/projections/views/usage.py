@@ -1,4 +1,4 @@
-"""Usage and cost of a conversation: calls, tokens, tools, errors and times, by lane, run and model.
+"""Usage and cost of a conversation: calls, tokens, tools, errors and times, by lane, run, model and tool.
 
     >>> usage([]).total.calls
     0
@@ -10,10 +10,10 @@ to 20 they are exact). Whole numbers make it the same everywhere.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from itertools import takewhile
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult
@@ -23,8 +23,9 @@ from stenolog.domain.lanes.step import INITIAL, evolve
 from stenolog.projections.fold import Fold
 from stenolog.projections.prices import Prices, known_cost, unpriced
 
-from .acts import acts_and_failures
+from .acts import Act, acts, acts_and_failures
 
+K = TypeVar("K")
 LARGEST = 86_400_000
 """A day in milliseconds; what is longer counts as this."""
 
@@ -70,7 +71,7 @@ def _middle(place: int) -> int:
     return (BOUNDS[place] + end) // 2
 
 
-By: TypeAlias = Literal["agent", "lane", "run", "model"]
+By: TypeAlias = Literal["agent", "lane", "run", "model", "tool"]
 
 
 CHARACTERS_PER_TOKEN = 8
@@ -174,22 +175,22 @@ class UsageTotals(NamedTuple):
 NOTHING = UsageTotals()
 
 
-class Used(NamedTuple):
-    """Usage of a lane, by model; `model` is its last one, or that of its card."""
-
-    model: str = ""
-    tallies: dict[str, UsageTotals] = {}  # noqa: RUF012 - as above
-
-
-Runs: TypeAlias = dict[str, dict[str, Used]]
+Runs: TypeAlias = dict[str, dict[str, dict[str, dict[str, UsageTotals]]]]
+"""Totals by run, lane, model and tool."""
 
 
 class Usage(NamedTuple):
-    """Usage of a conversation by run (empty: none), then by lane; `state` assigns results to lanes."""
+    """Usage of a conversation by run (empty: none), lane, model and tool.
+
+    `state` assigns results to lanes, `cards` have the agents' models, `models` the last one of each lane, by
+    run. `waiting` has the tool of the longest result that no call of a lane has read, with its length.
+    """
 
     state: State = INITIAL
     cards: dict[str, str] = {}  # noqa: RUF012 - as above
     runs: Runs = {}  # noqa: RUF012 - as above
+    models: dict[str, dict[str, str]] = {}  # noqa: RUF012 - as above
+    waiting: dict[str, tuple[str, int]] = {}  # noqa: RUF012 - as above
 
     @property
     def total(self) -> UsageTotals:
@@ -197,14 +198,44 @@ class Usage(NamedTuple):
         return together(tally for _, tally in self.by("model"))
 
     def by(self, what: By) -> Iterator[tuple[str, UsageTotals]]:
-        """Yield the usage of each agent, lane, run or model, in the order of its first use."""
+        """Yield the usage of each agent, lane, run, model or tool, in the order of its first use."""
         sums: dict[str, UsageTotals] = {}
         for run, lanes in self.runs.items():
-            for lane, used in lanes.items():
-                for model, tally in used.tallies.items():
-                    names = {"agent": lane.partition("/")[0], "lane": lane, "run": run, "model": model}
-                    sums[names[what]] = sums.get(names[what], NOTHING).plus(tally)
+            for lane, models in lanes.items():
+                for model, tools in models.items():
+                    for tool, tally in tools.items():
+                        agent = lane.partition("/")[0]
+                        names = {"agent": agent, "lane": lane, "run": run, "model": model, "tool": tool}
+                        sums[names[what]] = sums.get(names[what], NOTHING).plus(tally)
         yield from sums.items()
+
+    def plus(self, row: UsageRow) -> Usage:
+        """Return the usage with one entry more."""
+        lanes = self.runs.get(row.run, {})
+        models = lanes.get(row.lane, {})
+        tools = models.get(row.model, {})
+        tools = {**tools, row.tool: row.counted(tools.get(row.tool, NOTHING))}
+        return self._replace(runs={**self.runs, row.run: {**lanes, row.lane: {**models, row.model: tools}}})
+
+
+class UsageRow(NamedTuple):
+    """An entry that counts: a call, or a tool's result.
+
+    `tool` is the result's. That of a call is the one whose result it is the first to read, of several the
+    longest; "" if it reads none.
+    """
+
+    run: str
+    lane: str
+    model: str
+    tool: str
+    event: AssistantMessage | LlmError | ToolResult
+
+    def counted(self, tally: UsageTotals) -> UsageTotals:
+        """Return the totals with this entry."""
+        tally = _counted(tally, self.model, self.event)
+        acted, failed = acts_and_failures(self.event.parts)
+        return tally._replace(tools=tally.tools + acted, tool_errors=tally.tool_errors + failed)
 
 
 def together(tallies: Iterable[UsageTotals]) -> UsageTotals:
@@ -220,39 +251,59 @@ def _by_model(one: dict[str, Tokens], other: dict[str, Tokens]) -> dict[str, Tok
     return {model: _both(one.get(model, Tokens()), other.get(model, Tokens())) for model in {**one, **other}}
 
 
-def _take(used: Usage, entry: Entry) -> Usage:
+def read(used: Usage, entry: Entry) -> tuple[Usage, UsageRow | None]:
+    """Return what later entries are read by, and the entry's row; None if it counts nothing."""
     event, before = entry.event, used.state
     used = used._replace(state=evolve(before, entry))
     match event:
         case ModeSwitch(cards=cards):
             named = {agent: card.model for agent, card in cards.items() if card is not None and card.model}
-            return used._replace(cards={**used.cards, **named}) if named else used
+            return (used._replace(cards={**used.cards, **named}) if named else used), None
         case _ if counts_elsewhere(event):
-            return used
-        case AssistantMessage(agent=agent, task=task):
-            return _add(used, event.run, address(agent, task), event.model, event)
-        case LlmError(agent=agent, task=task):
+            return used, None
+        case AssistantMessage(agent=agent, task=task) | LlmError(agent=agent, task=task):
+            if isinstance(event, LlmError) and is_new_session(event):
+                return used, None
             where = address(agent, task)
-            return used if is_new_session(event) else _add(used, event.run, where, event.model, event)
+            tool, _ = used.waiting.get(where, ("", 0))
+            # A failed call is made again, and a later part of an answer states no usage.
+            if tool and (event.usage is not None or event.source is None) and event.kind != "llm_error":
+                used = used._replace(waiting={**used.waiting, where: ("", 0)})
+            return _of_lane(used, where, event.model, tool or _longest_act(event), event)
         case ToolResult():
             found = find_call(before, event)
-            return used if found is None else _add(used, event.run, found[0].address, "", event)
+            if found is None:
+                return used, None
+            where, tool = found[0].address, event.name or found[1].name
+            length = sum(len(getattr(part, "text", "")) for part in event.parts)
+            if length >= used.waiting.get(where, ("", 0))[1]:
+                used = used._replace(waiting={**used.waiting, where: (tool, length)})
+            return _of_lane(used, where, "", tool, event)
         case _:
-            return used
+            return used, None
 
 
-def _add(
-    usage: Usage, run: str, where: str, model: str, event: AssistantMessage | LlmError | ToolResult
-) -> Usage:
-    """Return the usage with a lane's event; an event without a model counts for the lane's last one."""
-    lanes = usage.runs.get(run, {})
-    used = lanes.get(where, Used())
-    model = model or used.model or usage.cards.get(where.partition("/")[0], "")
-    tally = _counted(used.tallies.get(model, NOTHING), model, event)
-    acted, failed = acts_and_failures(event.parts)
-    tally = tally._replace(tools=tally.tools + acted, tool_errors=tally.tool_errors + failed)
-    now = Used(model, {**used.tallies, model: tally})
-    return usage._replace(runs={**usage.runs, run: {**lanes, where: now}})
+def _of_lane(
+    used: Usage, where: str, model: str, tool: str, event: AssistantMessage | LlmError | ToolResult
+) -> tuple[Usage, UsageRow]:
+    """Return a row of a lane; one without a model has the lane's last one, or its card's."""
+    run, models = event.run, used.models.get(event.run, {})
+    model = model or models.get(where) or used.cards.get(where.partition("/")[0], "")
+    if models.get(where) != model:
+        used = used._replace(models={**used.models, run: {**models, where: model}})
+    return used, UsageRow(run, where, model, tool, event)
+
+
+NO_ACT = Act("", "", "", "no result")
+
+
+def _longest_act(event: AssistantMessage | LlmError) -> str:
+    return max(acts(event.parts), key=lambda act: len(act.output), default=NO_ACT).name
+
+
+def _take(used: Usage, entry: Entry) -> Usage:
+    used, row = read(used, entry)
+    return used if row is None else used.plus(row)
 
 
 def _counted(tally: UsageTotals, model: str, event: AssistantMessage | LlmError | ToolResult) -> UsageTotals:
@@ -284,30 +335,18 @@ def _timed(times: Histogram, took: int | None) -> Histogram:
     return times if took is None else times.add(took)
 
 
-usage = Fold("usage", Usage(), _take, version=7, state=Usage)
+usage = Fold("usage", Usage(), _take, version=8, state=Usage)
 """The fold: `usage(entries)`, or `conversation.fold(usage)`, which stores checkpoints."""
 
 
-def usage_of(entries: Iterable[Entry], wanted: Callable[[Entry], bool]) -> Usage:
-    """Return the usage of the wanted entries, such as those of a day.
+def usage_by(entries: Iterable[Entry], key: Callable[[Entry], K | None]) -> dict[K, Usage]:
+    """Return the usage of entries by a key, such as the day; those with None count nothing.
 
-    The other entries only set the lanes' models, and whose results are.
+    All entries tell the lanes' models, and whose results are.
     """
-    used = usage.initial
+    used, found = usage.initial, dict[K, Usage]()
     for entry in entries:
-        after = _take(used, entry)
-        used = after if wanted(entry) else after._replace(runs=_uncounted(used.runs, after.runs))
-    return used
-
-
-def _uncounted(
-    before: Mapping[str, dict[str, Used]], after: Mapping[str, dict[str, Used]]
-) -> dict[str, dict[str, Used]]:
-    """Return the runs after an entry that is not counted: only its lane's model is new."""
-    return {
-        run: {
-            lane: used._replace(tallies=before.get(run, {}).get(lane, Used()).tallies)
-            for lane, used in lanes.items()
-        }
-        for run, lanes in after.items()
-    }
+        used, row = read(used, entry)
+        if row is not None and (name := key(entry)) is not None:
+            found[name] = found.get(name, usage.initial).plus(row)
+    return found

@@ -212,6 +212,17 @@ class FoldCursor(Generic[S]):
             self._runs.clear()
 
 
+def is_at(conversation: StreamHandle, position: int, digest: str) -> bool:
+    """Return whether what was read up to a position, with this digest, is what the conversation has."""
+    if not position:
+        return True
+    try:
+        found = reader_module.digest_at(conversation.log.recorder, conversation.stream, position)
+    except PositionNotFoundError:
+        return False
+    return found.hex() == digest
+
+
 def is_snapshot_position(entry: Entry) -> bool:
     """Return whether an entry's state is stored permanently, so that past states load quickly."""
     return entry.position % SPACING == SPACING - 1

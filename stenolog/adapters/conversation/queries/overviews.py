@@ -34,6 +34,18 @@ class ListedConversation(NamedTuple):
         return self.settings.title or self.overview.words
 
     @property
+    def folder(self) -> str:
+        return self.overview.folder
+
+    @property
+    def branch(self) -> str:
+        return self.overview.branch
+
+    @property
+    def errors(self) -> int:
+        return self.overview.errors
+
+    @property
     def agents(self) -> list[str]:
         """Every agent, the one that answered most first."""
         agents = {lane.agent for lane in self.state.lanes.values()} | set(self.settings.members)

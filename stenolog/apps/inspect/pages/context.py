@@ -42,7 +42,7 @@ def view(query: Query) -> dict[str, Any]:
             raise
         found = stats(talk, query.agent, query.head, PATIENCE)
     curve = found.curve
-    link = partial(_request, query, found.agent)
+    link = partial(request_link, query, found.agent)
     picture = curve.svg(link=link, at=query.at if query.word("at") else 0, standalone=False)
     return {
         "name": talk.name,
@@ -64,7 +64,8 @@ def view(query: Query) -> dict[str, Any]:
     }
 
 
-def _request(query: Query, agent: str, at: int) -> str:
+def request_link(query: Query, agent: str, at: int) -> str:
+    """Return the address of an agent's request."""
     words = urlencode({"agent": agent, "at": max(at, 1)})
     return f"{query.root}/request/{quote(query.conversation.name, safe='')}?{words}"
 

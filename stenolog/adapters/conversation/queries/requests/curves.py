@@ -13,7 +13,6 @@ from time import perf_counter
 from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.store.reading import reader
 from stenolog.adapters.store.reading.handle import StreamHandle
-from stenolog.domain.errors import PositionNotFoundError
 from stenolog.projections.context_curve import ContextCurve
 from stenolog.projections.context_curve.sparkline import context_points
 from stenolog.projections.context_curve.tracer import ContextTracer, TracedContext
@@ -50,7 +49,7 @@ def context_curve(
     key = (conversation.key or 0, lane)
     # Whoever comes meanwhile finds none, and makes one of its own.
     tracer = cache.take_tracer(key)
-    is_same = tracer is not None and _is_of(conversation, tracer)
+    is_same = tracer is not None and folds.is_at(conversation, tracer.position, tracer.digest)
     if tracer is None or not is_same or not _goes_on(conversation, tracer, head, is_enough):
         tracer = _fresh(conversation, lane, head, is_enough)
     end = head if at is None else at
@@ -93,14 +92,6 @@ def small_curve(conversation: StreamHandle) -> tuple[tuple[int, ...], int]:
     """
     _, begun = folds.load_checkpoint(conversation, POINTS, None)
     return folds.fold_at(conversation, POINTS).points, conversation.position - begun
-
-
-def _is_of(conversation: StreamHandle, tracer: ContextTracer) -> bool:
-    try:
-        digest = reader.digest_at(conversation.log.recorder, conversation.stream, tracer.position)
-    except PositionNotFoundError:
-        return False
-    return digest.hex() == tracer.digest
 
 
 def _goes_on(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import click
 
-from stenolog.adapters.conversation.queries.overviews import title_of
+from stenolog.adapters.conversation.queries.folds import fold_at
+from stenolog.adapters.conversation.queries.overviews import OVERVIEW, title_of
 from stenolog.adapters.conversation.queries.requests.lanes import origin_of
 from stenolog.adapters.providers.prices import prices_of, source
 from stenolog.apps.cli.arguments.agent import known_agent, takes_agent_else, takes_api
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 OF_PLAN = {"agent": "--agent", "budgets": "--budget", "policies": "--policy", "api": "--api"}
 DAYS = {"day": "%Y-%m-%d", "week": "%G-W%V"}
 """The forms of a day and a week, which sort in the order of time."""
-BY = ("agent", "task", "run", "model", "conversation", *DAYS)
+BY = ("agent", "task", "run", "model", "tool", "conversation", "project", *DAYS)
 
 
 Row: TypeAlias = tuple[str, usages.UsageTotals]
@@ -49,8 +49,9 @@ Row: TypeAlias = tuple[str, usages.UsageTotals]
 @click.option("--until", metavar="TIME", help="Only up to this time.")
 @click.option("--plan", is_flag=True, help="What other policies would cost and lose.")
 @click.option("--cache", is_flag=True, help="What missed the prompt cache, and why.")
+@click.option("--report", is_flag=True, help="By each axis; misses, compactions, the dearest requests.")
 @click.option("-v", "--verbose", is_flag=True, help="With --cache: hits too.")
-@takes_agent_else("with --plan or --cache")
+@takes_agent_else("with --plan, --cache or --report")
 @click.option("--budget", "budgets", metavar="N,N…", help="With --plan: tokens, 8k,16k.")
 @click.option(
     "--policy",
@@ -71,22 +72,23 @@ def cost_command(
     until: str | None,
     plan: bool,
     cache: bool,
+    report: bool,
     verbose: bool,
     **of_plan: Any,
 ) -> CommandResult:
     """Count calls, tokens, tools, errors, times and costs.
 
     --plan builds every request of an agent under each policy and budget, and calls no model. --cache compares
-    each request with the one before.
+    each request with the one before. --report is what the page Cost shows.
     """
     log, times = open_log(db), period(since, until)
-    _check_views(plan=plan, cache=cache, verbose=verbose, has_times=any(times))
+    _check_views({"plan": plan, "cache": cache, "report": report}, verbose=verbose, has_times=any(times))
     if plan:
         from ._cost_plan import planned
 
         conversation = find_conversation(log, target)
         return planned(conversation, at=at or "@", prices=prices, **of_plan)
-    agent = of_plan.pop("agent") if cache else None
+    agent = of_plan.pop("agent") if cache or report else None
     if given := [option for name, option in OF_PLAN.items() if of_plan.get(name)]:
         raise click.UsageError(f"{', '.join(given)}: only with --plan")
     conversations = find_conversations(log, target)
@@ -98,6 +100,27 @@ def cost_command(
         if agent and len(conversations) == 1:
             known_agent(conversations[0], agent)
         return cached(log, conversations, agent=agent, prices=prices, at=at, verbose=verbose)
+    if report:
+        from ._cost_report import reported
+
+        only = conversations[0] if target else None
+        if at is not None or (agent and only is None):
+            raise click.UsageError("--report is of all entries, and --agent of one conversation")
+        named = known_agent(only, agent) if agent and only is not None else ""
+        return reported(log, only, agent=named, prices=prices)
+    return _summed(log, conversations, by, at=at, times=times, prices=prices)
+
+
+def _summed(
+    log: Log,
+    conversations: Sequence[Conversation],
+    by: str,
+    *,
+    at: str | None,
+    times: Period,
+    prices: Path | None,
+) -> CommandResult:
+    """Count what the conversations used in a time, a line for each agent, model, day or so."""
     if times.first is not None:
         active = set(log.names(archived=True, active_since=times.first))
         conversations = [conversation for conversation in conversations if conversation.name in active]
@@ -108,7 +131,7 @@ def cost_command(
         for found in (
             _used_by_day(each, at, times, shared(each), DAYS[by])
             if by in DAYS
-            else [(each.name, _used(each, at, times, after=shared(each)))]
+            else [(_row_name(each, by), _used(each, at, times, after=shared(each)))]
         )
     ]
     rows = _rows([one for one in used if not any(times) or one[1].total != usages.NOTHING], by)
@@ -153,12 +176,13 @@ def _program(conversation: Conversation) -> str:
     return origin.system if origin is not None else ""
 
 
-def _check_views(*, plan: bool, cache: bool, verbose: bool, has_times: bool) -> None:
-    if plan and cache:
-        raise click.UsageError("--plan and --cache are different views: choose one")
-    if has_times and (plan or cache):
-        raise click.UsageError(f"--since and --until: not with --{'plan' if plan else 'cache'}")
-    if verbose and not cache:
+def _check_views(views: Mapping[str, bool], *, verbose: bool, has_times: bool) -> None:
+    chosen = [f"--{name}" for name, is_chosen in views.items() if is_chosen]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(chosen)} are different views: choose one")
+    if has_times and chosen:
+        raise click.UsageError(f"--since and --until: not with {chosen[0]}")
+    if verbose and not views["cache"]:
         raise click.UsageError("--verbose: only with --cache")
 
 
@@ -184,29 +208,25 @@ def _used(conversation: Conversation, at: str | None, times: Period, after: int)
     position = None if at is None else resolve(conversation, at)
     if not any(times) and not after:
         return conversation.fold(usages.usage, position)
-    return usages.usage_of(
-        conversation.entries(at=position), lambda entry: entry.time in times and entry.position > after
-    )
+    entries = conversation.entries(at=position)
+    found = usages.usage_by(entries, lambda entry: (entry.time in times and entry.position > after) or None)
+    return found.get(True, usages.usage.initial)
 
 
 def _used_by_day(
     conversation: Conversation, at: str | None, times: Period, after: int, form: str
 ) -> Iterator[tuple[str, usages.Usage]]:
     position = None if at is None else resolve(conversation, at)
-    days = {
-        entry.position: f"{in_zone(entry.time):{form}}"
-        for entry in conversation.entries(at=position)
-        if entry.time in times and entry.position > after
-    }
-    for day in dict.fromkeys(days.values()):
-        places = {place for place, written in days.items() if written == day}
-        used = usages.usage_of(conversation.entries(at=position), partial(_is_among, places))
-        if used.total != usages.NOTHING:
-            yield day, used
+
+    def day(entry: Entry) -> str | None:
+        is_counted = entry.time in times and entry.position > after
+        return f"{in_zone(entry.time):{form}}" if is_counted else None
+
+    yield from usages.usage_by(conversation.entries(at=position), day).items()
 
 
-def _is_among(positions: Collection[int], entry: Entry) -> bool:
-    return entry.position in positions
+def _row_name(conversation: Conversation, by: str) -> str:
+    return fold_at(conversation, OVERVIEW).folder if by == "project" else conversation.name
 
 
 def _rows(used: Iterable[tuple[str, usages.Usage]], by: str) -> Sequence[Row]:
@@ -219,7 +239,7 @@ def _rows(used: Iterable[tuple[str, usages.Usage]], by: str) -> Sequence[Row]:
 
 def _each(used: Iterable[tuple[str, usages.Usage]], by: str) -> Iterator[Row]:
     for name, each in used:
-        if by == "conversation" or by in DAYS:
+        if by in ("conversation", "project", *DAYS):
             yield name, each.total
         else:
             yield from each.by(cast("usages.By", "lane" if by == "task" else by))

@@ -23,7 +23,7 @@ from stenolog.apps.cli.draw.conversation_list import list_drawn
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Diagnostic, Piece, counted
 from stenolog.apps.cli.terminal import width
-from stenolog.apps.views.conversations import conversation_data, has_part
+from stenolog.apps.views.conversations import Selection, conversation_data
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Log
@@ -93,7 +93,7 @@ def ls_command(
 def _with_part(log: Log, part: str, which: dict[str, Any]) -> Iterator[str]:
     """Yield the conversations with the part in name, folder, branch or title."""
     for name in log.names(**which, order="latest"):
-        if has_part(listed(log[name]), part):
+        if Selection(part).has(listed(log[name])):
             yield name
 
 
