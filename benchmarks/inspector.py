@@ -146,6 +146,7 @@ def run() -> Iterable[Row]:
             many.filled(full, CONVERSATIONS)
             with served(full) as url, opened(browser) as page:
                 yield from first_page(page, url)
+                yield from all_costs(page, url)
 
 
 def write(log: logs.Log, name: str, size: int, tokens: int = 8_000) -> None:
@@ -362,6 +363,19 @@ def first_page(page: Page, url: str) -> Iterator[Row]:
 
     yield rows("/", "the first row", 200)
     yield rows("/?q=ledger", "a search", 150)
+
+
+def all_costs(page: Page, url: str) -> Iterator[Row]:
+    """Yield the rows of what all conversations cost, after they were counted once."""
+    page.goto(f"{url}/costs")
+    begun = time.perf_counter()
+    while page.locator("[role=status]").count():
+        page.wait_for_timeout(200)
+    counted = time.perf_counter() - begun
+    for path, words in (("/costs", "Cost"), ("/?sort=-usd&group=project", "the list by cost and project")):
+        found = [timed(partial(loaded, page, f"{url}{path}")) * 1e3 for _ in range(ROUNDS + 1)]
+        row = ms(f"{words}, of {CONVERSATIONS:,} conversations", found[1:], 300)
+        yield row._replace(note=f"{row.note}; counted in {counted:.0f} s the first time")
 
 
 def timed(work: Callable[[], Any]) -> float:

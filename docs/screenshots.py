@@ -35,6 +35,7 @@ SHOTS: dict[str, tuple[str, Scheme]] = {
     "inspect-read": ("/read/{talk}?turn=1", "light"),
     "inspect-conversation": ("/c/{talk}?at={at}&agent={agent}", "light"),
     "inspect-diff": ("/diff/{talk}?at={cut}&agent={agent}", "light"),
+    "inspect-cost": ("/cost/{talk}", "light"),
     "inspect-context": ("/context/{talk}?agent={agent}", "dark"),
     "inspect-what-if": ("/whatif/{talk}?at={at}&agent={agent}&budget=300", "light"),
     "inspect-machine": ("/machine/{talk}?at={at}&agent={agent}", "dark"),

@@ -35,6 +35,10 @@ SCREENS = {
     "conversation": Screen(f"/c/{DEMO}", "What coder is sent at", f"/read/{DEMO}", "Entries"),
     "another agent": Screen(HERE, "What reviewer is sent at 9", f"/c/{DEMO}?at={AT}", "reviewer"),
     "request": Screen(f"/request/{DEMO}?at={AT}&agent=reviewer", "What reviewer is sent", HERE, "Request"),
+    "cost": Screen(f"/cost/{DEMO}", "The dearest requests", HERE, "Cost"),
+    "costs": Screen("/costs", "Cost of all conversations", "/", "Cost of all"),
+    "sorted list": Screen("/?sort=-usd", "All 1 conversation", "/", "USD"),
+    "grouped list": Screen("/?group=project", "No project", "/", "Group by project"),
     "context": Screen(f"/context/{DEMO}?agent=reviewer", "Context of reviewer over time", HERE, "Context"),
     "machine": Screen(
         f"/machine/{DEMO}?at={AT}&agent=reviewer", "Machine of reviewer", HERE, "Machine", True

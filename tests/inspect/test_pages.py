@@ -157,7 +157,8 @@ class Scripts(HTMLParser):
 )
 def test_a_hostile_text_in_any_place_is_text(log: stenolog.Log, web: TestClient, text: str) -> None:
     name, agent = hostile.write(log, text), hostile.agent_from(text)
-    for path in ("/", f"/?q={quote(text)}", *hostile.addresses(name, agent)):
+    lists = ("/", f"/?q={quote(text)}", "/?sort=-usd&group=project", "/costs")
+    for path in (*lists, *hostile.addresses(name, agent)):
         answer = web.get(path)
         assert answer.status_code == 200, answer.text
         scripts = Scripts()

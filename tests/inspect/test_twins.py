@@ -35,6 +35,9 @@ TWINS = {
     "/context.json/demo?agent=coder&at=9": ["stats", "demo", "--agent", "coder", "--at", "9"],
     "/machine.json/demo?at=9": ["state", "demo", "--at", "9"],
     "/context.json/demo": ["stats", "demo"],
+    "/cost.json/demo": ["cost", "demo", "--report"],
+    "/cost.json/demo?agent=reviewer": ["cost", "demo", "--report", "--agent", "reviewer"],
+    "/costs.json": ["cost", "--report"],
     "/whatif.json/demo?agent=coder&at=9&without=3-4&mode=run&edit=2:What is new?&budget=16k": [
         *("request", "demo", "--agent", "coder", "--at", "9", "--without", "3-4", "--mode", "run"),
         *("--edit", "2:What is new?", "--budget", "16k"),

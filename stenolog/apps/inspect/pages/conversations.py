@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
 
-from stenolog.adapters.conversation.queries.overviews import listed, title_of
+from stenolog.adapters.conversation.queries.overviews import ListedConversation, listed, title_of
 from stenolog.adapters.conversation.queries.requests.curves import small_curve
 from stenolog.apps.inspect.page import Page
 from stenolog.apps.inspect.query import Query
@@ -20,10 +20,14 @@ from stenolog.apps.views.conversations import (
     selected,
     short_model,
 )
+from stenolog.apps.views.costs import sum_data
 from stenolog.apps.views.envelope import Answer
-from stenolog.apps.views.figures import ago, short_usd
+from stenolog.apps.views.figures import ago, known_usd, short_folder, short_usd
+from stenolog.apps.views.sorted_list import ConversationGroup, grouped
 from stenolog.domain.errors import InvalidEventError
 from stenolog.projections.context_curve.sparkline import sparkline
+
+from .costs import is_current
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.search.lookup import Hit
@@ -60,16 +64,63 @@ def view(query: Query) -> dict[str, Any]:
     if words:
         hits = _hits(query)
         return {**shown, "groups": _groups(query, hits), "hits": hits, "is_full": len(hits) == HITS}
+    sort, group = query.word("sort"), query.word("group")
+    shown |= {"sort": sort, "group": group, "is_waiting": False, "whole": None, "next": 0, "headings": {}}
+    if sort or group:
+        is_counted = is_current(query)
+        groups = _groups_of_table(query)
+        whole = ConversationGroup("", [row for each in groups for row in each.rows])
+        first = query.number("from", 0)
+        names = [row.name for row in whole.rows[first : first + PAGE]]
+        rows = _rows(query, [listed(query.log[name]) for name in names])
+        end = first + PAGE
+        shown |= {
+            "is_waiting": not is_counted,
+            "left": query.costs.due - query.costs.done,
+            "whole": heading(whole),
+            "headings": {each.rows[0].name: heading(each) for each in groups} if group else {},
+            "next": end if end < len(whole.rows) else 0,
+        }
+        return {**shown, "rows": rows, "more": "", "looked_at": len(query.costs.rows)}
     found = _selected(query)
-    now, at_work = datetime.now(UTC), _at_work(query)
-    rows = [_row(query, each, now, at_work) for each in found.found]
-    _draw_curves(query, rows)
+    rows = _rows(query, found.found)
     return {
         **shown,
         "rows": rows,
         "more": found.goes_on,
         "looked_at": found.looked_at,
         "total": query.log.count(),
+    }
+
+
+def _rows(query: Query, found: Iterable[ListedConversation]) -> list[dict[str, Any]]:
+    now, at_work = datetime.now(UTC), _at_work(query)
+    rows = [_row(query, each, now, at_work) for each in found]
+    _draw_curves(query, rows)
+    return rows
+
+
+def _groups_of_table(query: Query) -> list[ConversationGroup]:
+    """Return the conversations that are wanted and counted, in the order that is asked for."""
+    wanted, names = _selection(query), set(query.log.names())
+    rows = [
+        row
+        for row in query.costs.listed()
+        if row.name in names and wanted.has(row) and wanted.has_time(row.last)
+    ]
+    return grouped(rows, query.word("sort", "-last"), by_project=query.word("group") == "project")
+
+
+def heading(group: ConversationGroup) -> dict[str, Any]:
+    """Return the sums of a group as they are shown."""
+    spent = sum_data(group.folder, group.spent)
+    return {
+        **spent,
+        "project": short_folder(group.folder),
+        "number": len(group.rows),
+        "turns": group.turns,
+        "errors": group.errors,
+        "usd": known_usd(spent),
     }
 
 
@@ -115,11 +166,10 @@ def _row(query: Query, found: Any, now: datetime, at_work: set[str]) -> dict[str
     data = conversation_data(query.log, found.name, found)
     last = found.last.time if found.last and found.is_dated else None
     is_new = last is not None and now - LIVE <= last <= now + LIVE
-    folder = data["folder"].replace("\\", "/").rstrip("/")
     return {
         **data,
         "model": short_model(data["models"][0]) if data["models"] else "",
-        "project": folder.rpartition("/")[2],
+        "project": short_folder(data["folder"]).rpartition("/")[2],
         "is_live": is_new or found.name in at_work,
         "when": f"{last:%Y-%m-%d %H:%M}" if last else "",
         "ago": ago(last, now) if last and now - last < RECENT else "",
@@ -186,7 +236,12 @@ def twin(query: Query) -> Answer:
     """Return the data of `ls --json`, or of `search --json`."""
     words = query.word("q")
     if not words:
-        return Answer([conversation_data(query.log, each.name, each) for each in _selected(query).found])
+        if query.word("sort") or query.word("group"):
+            query.costs.update()
+            found = [listed(query.log[row.name]) for each in _groups_of_table(query) for row in each.rows]
+        else:
+            found = _selected(query).found
+        return Answer([conversation_data(query.log, each.name, each) for each in found])
     hits = _hits(query)
     titles = {name: title_of(query.log[name]) for name in dict.fromkeys(hit.conversation for hit in hits)}
     return Answer({"query": words, "hits": hits, "titles": titles})

@@ -1,0 +1,42 @@
+"""The page of what all conversations cost, by project, day, model, agent and tool."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stenolog.adapters.conversation.queries.overviews import title_of
+from stenolog.apps.inspect.page import Page
+from stenolog.apps.inspect.query import Query
+from stenolog.apps.views.envelope import Answer
+
+from .cost import table_means
+
+PATIENCE = 0.15
+"""Seconds that a look waits for conversations that have grown."""
+
+
+def is_current(query: Query) -> bool:
+    """Return whether all conversations are counted; else that goes on in the background."""
+    return query.later("costs", object(), query.costs.update, PATIENCE) is not None
+
+
+def view(query: Query) -> dict[str, Any]:
+    """Return the sums of the conversations that are counted, and how many are not yet."""
+    is_done = is_current(query)
+    data = query.costs.data()
+    names = {row["conversation"] for row in data["dearest"]}
+    return {
+        **data,
+        "is_waiting": not is_done,
+        "left": 0 if is_done else query.costs.due - query.costs.done,
+        "titles": {name: title_of(query.log[name]) for name in names if name in query.log},
+        **table_means(query),
+    }
+
+
+def twin(query: Query) -> Answer:
+    """Return the data of `cost --report --json`."""
+    return Answer(query.costs.update().data())
+
+
+page = Page("costs", view, twin, of_conversation=False)
