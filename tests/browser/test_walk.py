@@ -249,11 +249,14 @@ def test_by_keyboard_alone_a_stranger_reads_a_session_from_its_start_and_finds_w
         page.locator(".item[aria-current=true]").wait_for()
         assert QUESTION in page.inner_text(".item[aria-current=true]")
         looked("2-read")
-        # The grep looks for LOAVES: who has said so?
+        # The first call reads oven.py: who has asked for that?
+        page.keyboard.press("j")
+        page.keyboard.press("j")
+        page.locator(".item[aria-current=true]").get_by_text("cat oven.py").first.wait_for()
         tab_to(page, "#ask [name=words]")
-        page.keyboard.type("loaves")
+        page.keyboard.type("oven.py")
         page.keyboard.press("Enter")
-        page.get_by_text("was in entry").first.wait_for()
+        page.locator("#origins").get_by_text("entry 2").first.wait_for()
         looked("3-who-asked")
 
 

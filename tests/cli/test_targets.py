@@ -323,6 +323,7 @@ def test_a_number_that_no_position_can_be_is_refused_in_one_line(demo: Cli, aske
         (["nowhere"], 3, "; nor is it a file or folder"),
         (["talks.db"], 2, "talks.db is a stenolog database: stenolog inspect --db talks.db"),
         (["demo", "."], 2, "expected one conversation, or files and folders; 'demo' is a conversation"),
+        ([".", "--db", ":memory:"], 2, "expected a database in a file or on a server"),
         ([".", "nowhere"], 2, "expected one conversation, or files and folders; 'nowhere' is no file or fo"),
     ],
 )

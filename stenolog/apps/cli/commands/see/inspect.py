@@ -83,6 +83,8 @@ def inspect_command(
     command = typed(db, "inspect")
     if not words and not log.count():
         paths = _offered(command)
+    if log.recorder.is_private and (paths or allow_import):
+        raise click.UsageError("expected a database in a file or on a server, since another process imports")
     imports = Importing(log, paths, command, allows_drops=allow_import)
     serve(log, name, host, port, opens=opens, allow_fork=allow_fork, imports=imports)
     return None
