@@ -13,10 +13,10 @@ def file_format(
     importer: str,
     *signatures: Signature,
     precedence: int = 0,
-    suffixes: tuple[str, ...] = (),
+    **names: tuple[str, ...],
 ) -> FileFormat:
     """Return a format of files, whose importer is in this package."""
-    return FileFormat(name, title, f"{__package__}.{importer}", signatures, precedence, suffixes)
+    return FileFormat(name, title, f"{__package__}.{importer}", signatures, precedence, **names)
 
 
 def _of_editor(place: str) -> tuple[SessionFolder, ...]:
@@ -46,17 +46,15 @@ CLINE = Program(
             shows("sessionId", "origin", "messages", whole=True),
             shows("role", "content", "modelInfo", whole=True),
             Signature(begins=CLINE_BEGINS),
+            shows("session_id", "workspace_root", "started_at", whole=True),
             precedence=1,
+            beside=("ui_messages.json", "task_metadata.json", "context_history.json", ".compaction.json"),
         ),
     ),
     foreign=(
         Foreign("the screen of a Cline task", shows("ts", "type", type=("say", "ask")), folder="tasks"),
         Foreign("facts on a Cline task", shows("files_in_context", "model_usage"), folder="tasks"),
         Foreign("a compaction of a Cline session", shows("source_message_count", "messages")),
-        Foreign(
-            "a Cline session without its messages",
-            shows("session_id", "workspace_root", "started_at"),
-        ),
     ),
     folders=(
         SessionFolder("CLINE_DATA_DIR", ".cline/data", "sessions"),
@@ -109,6 +107,7 @@ DROID = Program(
             "droid.sessions:DROID",
             shows("id", type="session_start"),
             shows("message.role", "message.content", type="message"),
+            beside=(".settings.json",),
         ),
     ),
     foreign=tuple(

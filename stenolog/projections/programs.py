@@ -118,7 +118,8 @@ class FileFormat(NamedTuple):
     `importer` is `module:attribute`, and is imported for a file that shows one of the `signatures`; a
     signature by tables decides alone. Of several formats that take a file the one of the highest
     `precedence` does. In a folder, files whose names end with one of the `suffixes` are looked at too, even
-    hidden ones.
+    hidden ones; those that end with one of `beside` are passed over, for they are read with a session or hold
+    none.
     """
 
     name: str
@@ -127,6 +128,7 @@ class FileFormat(NamedTuple):
     signatures: tuple[Signature, ...]
     precedence: int = 0
     suffixes: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
 
 class SubAgentFiles(NamedTuple):

@@ -215,3 +215,13 @@ def test_a_note_on_a_sub_agent_in_a_folder_is_passed_over(tmp_path: Path) -> Non
 
     assert list(files_in(tmp_path, passed_over=passed.append)) == []
     assert passed == [note]
+
+
+def test_files_that_a_program_keeps_beside_its_sessions_are_passed_over(tmp_path: Path) -> None:
+    beside = [tmp_path / name for name in ("s.settings.json", "ui_messages.json", "s.compaction.json")]
+    for each in (*beside, talk := tmp_path / "s.jsonl"):
+        each.write_text('{"model": "x"}')
+    passed: list[Path] = []
+
+    assert list(files_in(tmp_path, passed_over=passed.append)) == [talk]
+    assert {*passed} == {*beside}

@@ -130,8 +130,14 @@ class ImporterRegistry(ProgramRegistry[Importer]):
         return self._formats[name].signatures if name in self._formats else None
 
     def suffixes(self) -> tuple[str, ...]:
-        formats = (self._formats[name] for name in self if name in self._formats)
-        return tuple(suffix.lower() for format in formats for suffix in format.suffixes)
+        return tuple(suffix.lower() for format in self._listed_formats() for suffix in format.suffixes)
+
+    def beside(self) -> tuple[str, ...]:
+        """Return the ends of the names of files beside sessions."""
+        return tuple(suffix for format in self._listed_formats() for suffix in format.beside)
+
+    def _listed_formats(self) -> Iterator[FileFormat]:
+        return (self._formats[name] for name in self if name in self._formats)
 
     def in_order(self, about: Literal["start", "value", "folder"]) -> list[Asked]:
         """Return the importers to ask about a file's start, values or folder, in order."""

@@ -18,6 +18,9 @@ from stenolog.events import Usage
 from stenolog.importers import Json, JsonObject, Record, as_dict, as_int, as_list, as_str, as_time
 
 _TASK = re.compile(r"</?(task|feedback|user_message|user_input)\b[^>]*>")
+_MESSAGES = ".messages.json"
+_ABOUT = frozenset(("session_id", "workspace_root", "started_at"))
+"""The keys of the file on a session beside its messages."""
 _UNTAGGED = re.compile(r"(?!\s*<(task|feedback|answer|user_message)\b)")
 """Texts of the extension in the user's name: a person's words have a tag."""
 _OWN = ("call_id", "reasoning_details", "summary", "details")
@@ -44,7 +47,8 @@ class Cline(importers.MessageSession):
         origin = as_dict(head.get("origin"))
         if not origin:
             self.wrapped = _UNTAGGED
-        about = {"agent": head.get("agent"), "parent": origin.get("parentThreadId")}
+        self.setup.title = importers.title_of(as_str(as_dict(head.get("metadata")).get("title"))) or None
+        about = {"agent": head.get("agent"), "parent": origin.get("parentThreadId"), "cwd": head.get("cwd")}
         self.setup.about(self.system, {**about, "subagent": origin.get("subagent")})
         if prompt := as_str(head.get("system_prompt")):
             self.setup.card(self.main, persona=prompt)
@@ -141,14 +145,24 @@ def _screen(path: Path | None) -> list[JsonObject]:
     return [as_dict(each) for each in as_list(found)]
 
 
+def _about(path: Path | None) -> JsonObject:
+    """Return title and folder of a session, from the file beside its messages."""
+    if path is None or not path.name.endswith(_MESSAGES):
+        return {}
+    found = as_dict(importers.json_at(path.with_name(f"{path.name.removesuffix(_MESSAGES)}.json")))
+    return {name: found.get(name) for name in ("metadata", "cwd")}
+
+
 def _messages(document: Json) -> list[Any]:
     return as_list(document if isinstance(document, list) else as_dict(document).get("messages"))
 
 
 def read(stream: BinaryIO, reader: importers.JsonLinesReader) -> Iterator[importers.SourceConversation]:
-    """Yield a file's task."""
+    """Yield a file's task; a file about a session is read with its messages."""
     document = reader.document(stream)
-    head = {name: value for name, value in as_dict(document).items() if name != "messages"}
+    if as_dict(document).keys() >= _ABOUT:
+        return
+    head = {**_about(reader.path), **as_dict(document)}
     messages = [message for message in _messages(document) if isinstance(message, dict)]
     bills: list[Usage] = []
     gone = None
@@ -172,7 +186,8 @@ def read(stream: BinaryIO, reader: importers.JsonLinesReader) -> Iterator[import
 def is_task(document: Json) -> bool:
     """Return whether a document is a session of the SDK, or a history whose answers name their model."""
     if isinstance(document, dict):
-        return isinstance(document.get("sessionId"), str) and isinstance(document.get("origin"), dict)
+        is_session = isinstance(document.get("sessionId"), str) and isinstance(document.get("origin"), dict)
+        return is_session or document.keys() >= _ABOUT
     return any({"role", "content", "modelInfo"} <= as_dict(each).keys() for each in as_list(document))
 
 
@@ -183,7 +198,7 @@ def is_older(first: bytes, _: BinaryIO) -> bool:
 
 def _name(path: Path) -> str:
     is_history = path.name == "api_conversation_history.json"
-    return path.parent.name if is_history else path.name.removesuffix(".json").removesuffix(".messages")
+    return path.parent.name if is_history else path.stem.removesuffix(".messages")
 
 
 CLINE = importers.Importer("cline", read=read, is_document=is_task, is_start=is_older, name_of=_name)

@@ -11,6 +11,9 @@ import re
 from stenolog import importers
 from stenolog.importers import Json, JsonObject, Record, as_dict, as_str
 
+_TYPES = {"tool_call": "tool_use", "tool-result": "tool_result"}
+"""Other names of blocks."""
+
 
 class CursorTranscript(importers.MessageSession):
     """Converter of a transcript."""
@@ -30,11 +33,18 @@ class CursorTranscript(importers.MessageSession):
         if role in ("user", "assistant"):
             content = importers.blocks_in(as_dict(value.get("message")).get("content"))
             # A result without an id belongs to the next call that is open when it is written.
+            content = [
+                {**block, "type": _TYPES.get(as_str(block.get("type")), block.get("type"))}
+                for block in content
+            ]
             apart = any(block.get("type") == "tool_result" for block in content)
             for nth, run in enumerate([[block] for block in content] if apart else [content]):
                 blocks = [self._block(block, f"{key}-{nth}-{at}") for at, block in enumerate(run)]
                 self.write_message(
-                    f"{key}.{nth}" if nth else key, {"role": role, "content": blocks}, provider=self.system
+                    f"{key}.{nth}" if nth else key,
+                    {"role": role, "content": blocks},
+                    provider=self.system,
+                    model=as_str(value.get("model")),
                 )
         else:
             self.ignored[as_str(value.get("type")) or "record"] += 1
@@ -55,7 +65,8 @@ def is_record(value: Json) -> bool:
     """Return whether a record is a message."""
     record = as_dict(value)
     message = as_dict(record.get("message"))
-    return record.keys() == {"role", "message"} and "content" in message and "role" not in message
+    is_plain = "type" not in record and "content" in message and "role" not in message
+    return is_plain and record.get("role") in ("user", "assistant")
 
 
 CURSOR_TRANSCRIPT = importers.Importer(

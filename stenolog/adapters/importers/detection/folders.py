@@ -138,7 +138,7 @@ def _inside(
         yield folder
         return
     for file in (Path(each) for each in seen if each.is_file()):
-        notes = (*note_suffixes(), *MAPPING_SUFFIXES)
+        notes = (*note_suffixes(), *MAPPING_SUFFIXES, *IMPORTERS.beside())
         is_wanted = file.suffix.lower() in SUFFIXES and file.name not in _SETTINGS
         if (is_wanted or _is_session(file)) and not file.name.endswith(notes):
             yield file
