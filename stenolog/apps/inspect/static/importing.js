@@ -1,6 +1,6 @@
 // How far an import is, the conversations that it brings, and files that are dropped on the list.
 
-import { fetched } from "./inspector.js";
+import { fetched } from "./fetched.js";
 
 const PAUSE_MS = 500, STILL_MS = 1000;
 const place = document.getElementById("importing"), { root } = place.dataset;
