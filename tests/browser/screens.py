@@ -37,7 +37,7 @@ SCREENS = {
     "request": Screen(f"/request/{DEMO}?at={AT}&agent=reviewer", "What reviewer is sent", HERE, "Request"),
     "cost": Screen(f"/cost/{DEMO}", "The dearest requests", HERE, "Cost"),
     "costs": Screen("/costs", "Cost of all conversations", "/", "Cost of all"),
-    "sorted list": Screen("/?sort=-usd", "All 1 conversation", "/", "USD"),
+    "sorted list": Screen("/?sort=-usd", "All 3 conversations", "/", "USD"),
     "grouped list": Screen("/?group=project", "No project", "/", "Group by project"),
     "context": Screen(f"/context/{DEMO}?agent=reviewer", "Context of reviewer over time", HERE, "Context"),
     "machine": Screen(

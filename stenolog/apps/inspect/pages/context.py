@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from math import inf
 from typing import Any
-from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
@@ -60,14 +59,13 @@ def view(query: Query) -> dict[str, Any]:
         "marks": curve.marks[-MOST:],
         "older_marks": max(0, len(curve.marks) - MOST),
         "notes": [note.message for note in unrecorded(talk, found.agent)],
-        "twin": f"{query.root}/context.json/{quote(talk.name, safe='')}?{urlencode({'agent': found.agent})}",
+        "twin": query.link("context.json", agent=found.agent),
     }
 
 
 def request_link(query: Query, agent: str, at: int) -> str:
     """Return the address of an agent's request."""
-    words = urlencode({"agent": agent, "at": max(at, 1)})
-    return f"{query.root}/request/{quote(query.conversation.name, safe='')}?{words}"
+    return query.link("request", agent=agent, at=max(at, 1))
 
 
 def twin(query: Query) -> Answer:
