@@ -188,9 +188,24 @@ def test_a_conversation_a_request_a_difference_and_a_timeline_are_tables(talk: s
     assert talk.timeline() == list(talk.timeline())
 
 
+def test_a_log_some_entries_and_hits_are_tables_and_lists_as_before(talk: stenolog.Conversation) -> None:
+    talk.log["later"].append(UserMessage("Bake."))
+
+    assert re.search(r">talk<.*>5<.*>Which test fails\?<.*>later<.*>2<.*>Bake\.<", html(talk.log))
+    assert "2 conversations" in html(talk.log)
+    assert "3 entries" in html(talk[2:5])
+    assert talk[2:5] == [talk.entry(3), talk.entry(4), talk.entry(5)]
+    assert "0 entries" in html(talk[5:2])
+    hits = talk.log.search("failed")
+    assert "1 hits" in html(hits)
+    assert re.search(r">talk<.*>4<.*>tool_result<.*<.*1 failed", html(hits))
+
+
 def test_every_text_is_escaped_and_nothing_is_run_or_loaded(talk: stenolog.Conversation) -> None:
-    request = talk.request("coder")
-    for shown in (talk, request, diff(talk.request("coder", at=3), request), talk.timeline()):
+    request, told = talk.request("coder"), talk.log["<script>alert(1)</script>"]
+    told.append(UserMessage(HOSTILE, author=HOSTILE))
+    lists = (talk.log, told[:], talk.log.search("alert"))
+    for shown in (talk, request, diff(talk.request("coder", at=3), request), talk.timeline(), *lists):
         found = Elements(html(shown))
         assert found.tags <= TAGS
         assert found.attributes <= {"style", "colspan"}

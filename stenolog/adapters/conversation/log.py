@@ -108,6 +108,12 @@ class Log(LogHandle):
         """Return the conversation of that name; its first append creates it."""
         return Conversation(self, self.stream(name))
 
+    def _repr_html_(self) -> str:
+        from .queries.overviews import log_table  # late: few programs show one
+
+        # Of many, the last ones are shown.
+        return log_table(self.path, self.names(order="latest")[::-1], self.__getitem__)
+
     def search(
         self,
         query: str,
@@ -145,7 +151,7 @@ class Log(LogHandle):
             by_age=newest,
             progress=progress,
         )
-        return list(islice(found, arguments.number("limit", limit)))
+        return lookup.Hits(islice(found, arguments.number("limit", limit)))
 
     def claims(self, conversation: str | None = None) -> list[OpenClaim]:
         """Return running effects of a conversation or of all, oldest first.

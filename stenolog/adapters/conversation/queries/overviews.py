@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from stenolog.adapters.store.reading.handle import StreamHandle
@@ -9,6 +10,7 @@ from stenolog.domain.entry import EPOCH, Entry
 from stenolog.domain.erasure import erasure_of
 from stenolog.domain.lanes.state import State
 from stenolog.domain.settings import Settings
+from stenolog.projections.html_table import table
 from stenolog.projections.views.overview import Overview, overview
 
 from .folds import SETTINGS, STATE, fold_at, folds_at, persistent
@@ -81,6 +83,23 @@ def title_of(conversation: StreamHandle) -> str:
     begun = overview.steps(conversation.entries(at=BEGINNING))
     words = next((seen.words for seen in begun if seen.words), "")
     return words or fold_at(conversation, OVERVIEW).words
+
+
+def log_table(path: str, names: Sequence[str], named: Callable[[str], StreamHandle]) -> str:
+    """Return the conversations of these names as a table for notebooks."""
+
+    def cells(name: str) -> tuple[object, ...]:
+        last = named(name).entry(named(name).position)
+        return name, last.position, f"{last.time:%Y-%m-%d %H:%M:%S}", title_of(named(name))
+
+    caption = f"{path}, {len(names):,} conversations"
+    columns = ("conversation", "entries", "last", "title")
+    return table(caption, columns, len(names), lambda first, end: map(cells, names[first:end]))
+
+
+def folder_of(conversation: StreamHandle) -> str:
+    """Return the working folder that was noted first; empty if none was."""
+    return fold_at(conversation, OVERVIEW).folder
 
 
 def listed(conversation: StreamHandle) -> ListedConversation:

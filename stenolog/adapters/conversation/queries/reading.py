@@ -7,7 +7,7 @@ conversation.entry(5)  # by position, which counts from 1
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from stenolog.adapters.store.reading import arguments
@@ -36,6 +36,24 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 
 
+class EntryList(list[Entry]):
+    """Some entries: a list, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        return _table(f"{len(self):,} entries", len(self), lambda first, end: self[first:end])
+
+
+def _table(caption: str, count: int, some: Callable[[int, int], Iterable[Entry]]) -> str:
+    from stenolog.projections.html_table import table  # late: few programs show one
+
+    def cells(entry: Entry) -> tuple[object, ...]:
+        told = describe(entry)
+        return entry.position, f"{entry.time:%Y-%m-%d %H:%M:%S}", entry.event.kind, told.who, told.what
+
+    columns = ("", "time", "kind", "who", "words")
+    return table(caption, columns, count, lambda first, end: map(cells, some(first, end)))
+
+
 class ReadableConversation(StreamHandle):
     """The entries of one conversation, and projections of them.
 
@@ -51,18 +69,7 @@ class ReadableConversation(StreamHandle):
         return self.position
 
     def _repr_html_(self) -> str:
-        from stenolog.projections.html_table import table  # late: few programs show one
-
-        def cells(entry: Entry) -> tuple[object, ...]:
-            told = describe(entry)
-            return entry.position, f"{entry.time:%Y-%m-%d %H:%M:%S}", entry.event.kind, told.who, told.what
-
-        return table(
-            f"{self.name}, {self.position:,} entries",
-            ("", "time", "kind", "who", "words"),
-            self.position,
-            lambda first, end: map(cells, self.entries(first, end)),
-        )
+        return _table(f"{self.name}, {self.position:,} entries", self.position, self.entries)
 
     def __bool__(self) -> bool:
         """Return True: a handle without entries is no empty list."""
@@ -80,9 +87,9 @@ class ReadableConversation(StreamHandle):
         if isinstance(index, slice):
             wanted = range(len(self))[index]
             if not wanted:
-                return []
+                return EntryList()
             found = list(self.entries(min(wanted), max(wanted) + 1))
-            return found[:: wanted.step]
+            return EntryList(found[:: wanted.step])
         if isinstance(index, bool) or not isinstance(index, int):
             raise InvalidEventError(f"expected an index or a slice, found {index!r:.60}")
         length = len(self)

@@ -47,6 +47,20 @@ class Hit(NamedTuple):
     marks: tuple[tuple[int, int], ...]
 
 
+class Hits(list[Hit]):
+    """Hits: a list, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        from stenolog.projections.html_table import table  # late: few programs show one
+
+        def some(first: int, end: int) -> Iterator[tuple[object, ...]]:
+            for each in self[first:end]:
+                yield each.conversation, each.position, f"{each.time:%Y-%m-%d %H:%M:%S}", *each[3:6]
+
+        columns = ("conversation", "", "time", "kind", "who", "words")
+        return table(f"{len(self):,} hits", columns, len(self), some)
+
+
 def search(
     log: LogHandle,
     query: str,
