@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import AssistantMessage, TextPart, ToolCall, ToolResult, UserMessage
+from stenolog import AssistantMessage, ModeSwitch, TextPart, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.conversation.log import open as open_log
 from stenolog.adapters.conversation.queries.outputs import store_large
 from stenolog.apps.cli.commands.see.outputs import short_aliases
@@ -141,6 +142,70 @@ def test_an_act_of_a_program_is_shown_as_a_call_with_its_result(cli: Cli, tmp_pa
         "tool_use_id  t0",
         "content      late",
     ]
+
+
+# The file of a call as a link of a terminal, which opens it in an editor.
+
+
+LINK = "\x1b]8;;vscode://file/home/user/bakery/oven.py:3\x1b\\"
+SIGNS = ("STENOLOG_EDITOR", "CURSOR_TRACE_ID", "TERM_PROGRAM", "ZED_TERM", "TERMINAL_EMULATOR")
+
+
+@pytest.fixture
+def edited(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Make a session in a folder, with a call and an act that name a file in it."""
+    for name in SIGNS:
+        monkeypatch.delenv(name, raising=False)
+    arguments = {"file_path": "oven.py", "offset": 3}
+    call = ToolCall(id="1", name="Read", arguments=json.dumps(arguments))
+    act = program_part("claude-code", type="tool_use", id="t1", name="Read", input=arguments)
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["x"].append(ModeSwitch(meta={"codex": {"cwd": "/home/user/bakery"}}))
+        log["x"].append(AssistantMessage(agent="coder", parts=[call, act]))
+    return cli
+
+
+@pytest.mark.parametrize("command", ["show", "timeline"])
+def test_the_file_of_a_call_is_a_link_if_an_editor_is_known_and_there_are_colours(
+    edited: Cli, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    assert "\x1b]8" not in edited(command, "x", "--color", "always").out
+    monkeypatch.setenv("STENOLOG_EDITOR", "vscode")
+    plain, shown = edited(command, "x").out, edited(command, "x", "--color", "always").out
+
+    assert shown.count(LINK) == 2
+    assert "\x1b" not in plain
+    assert re.sub(r"\x1b(\]8;;[^\x1b]*\x1b\\|\[[\d;]*m)", "", shown) == plain
+
+
+@pytest.mark.parametrize(
+    ("signs", "scheme"),
+    [
+        ({"TERM_PROGRAM": "vscode"}, "vscode://file/"),
+        ({"TERM_PROGRAM": "vscode", "CURSOR_TRACE_ID": "7f"}, "cursor://file/"),
+        ({"ZED_TERM": "true"}, "zed://file/"),
+        ({"TERMINAL_EMULATOR": "JetBrains-JediTerm"}, "idea://open?file=/"),
+        ({"TERM_PROGRAM": "vscode", "STENOLOG_EDITOR": "zed"}, "zed://file/"),
+        ({"TERM_PROGRAM": "vscode", "STENOLOG_EDITOR": "none"}, ""),
+        ({"TERM_PROGRAM": "iTerm.app"}, ""),
+    ],
+)
+def test_the_editor_is_that_of_the_environment_else_the_one_whose_terminal_it_is(
+    edited: Cli, monkeypatch: pytest.MonkeyPatch, signs: dict[str, str], scheme: str
+) -> None:
+    for name, value in signs.items():
+        monkeypatch.setenv(name, value)
+    addresses = re.findall(r"\x1b\]8;;([^\x1b]+)", edited("timeline", "x", "--color", "always").out)
+
+    assert [address.startswith(scheme) for address in addresses] == [True, True] * bool(scheme)
+
+
+def test_an_unknown_editor_is_refused(edited: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STENOLOG_EDITOR", "ed")
+    told = edited("timeline", "x")
+
+    assert told.status == 2
+    assert "STENOLOG_EDITOR: expected one of vscode, cursor, zed, idea, none, found 'ed'" in told.err
 
 
 # `outputs`: what tools gave back, listed, read in pieces, and written as files.

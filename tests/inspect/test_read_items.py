@@ -12,10 +12,11 @@ import pytest
 from starlette.testclient import TestClient
 
 import stenolog
-from stenolog import AssistantMessage, Event, LlmError, ToolCall, ToolResult, UserMessage
+from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
 from stenolog.events import Usage
 from stenolog.parts import ImagePart, TextPart
 
+from . import hostile
 from .words import words
 
 BRIEF = "Look for every caller of parse in this folder."
@@ -187,3 +188,39 @@ def test_a_miss_of_the_cache_says_why(web: TestClient, log: stenolog.Log) -> Non
     )
     shown = words(web.get("/panel/talk?at=3&agent=a").text)
     assert "cache: 0 of 50,000 tokens read; 50,000 read anew" in shown
+
+
+# Links that open the file of a call in an editor, if one was named.
+
+
+def hrefs(log: stenolog.Log, editor: str, *addresses: str) -> set[str]:
+    """Return where the links of some pages lead that leave the site."""
+    app = stenolog.inspector(log, token="", editor=editor)
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        pages = [client.get(address) for address in addresses]
+    assert all("default-src 'none'" in page.headers["content-security-policy"] for page in pages)
+    links = (unescape(link) for page in pages for link in re.findall(r'href="([^"]*)"', page.text))
+    return {link for link in links if not link.startswith(("/", "?", "#"))}
+
+
+def test_the_file_of_a_call_opens_in_the_editor_from_read_and_from_entries(log: stenolog.Log) -> None:
+    calls = [call("1", file_path="oven.py", old_string="a", new_string="b"), call("2", path="/x", offset=9)]
+    note = ModeSwitch(meta={"codex": {"cwd": "/home/user/bakery"}})
+    write(log, note, said(parts=calls), ToolResult(call_id="1", text="done"))
+    at = len(log["talk"]) - 1
+
+    for page in (f"/read/talk?at={at}", f"/c/talk?at={at}", f"/card/talk?at={at}"):
+        files = {"/home/user/bakery/oven.py:1", "/x:9"}
+        assert hrefs(log, "vscode", page) == {f"vscode://file{file}" for file in files}
+        assert hrefs(log, "", page) == set()
+
+
+@pytest.mark.parametrize("text", hostile.TEXTS, ids=range(len(hostile.TEXTS)))
+def test_a_hostile_path_is_part_of_the_address_of_the_editor_or_no_link(log: stenolog.Log, text: str) -> None:
+    note = ModeSwitch(meta={"codex": {"cwd": f"/home/{text}".replace("\x00", "")}})
+    paths = (text, f"/{text}", f"//{text}", f"D:\\{text}", f"/../{text}")
+    write(log, note, said(parts=[call(str(nth), path=path) for nth, path in enumerate(paths)]))
+
+    for link in hrefs(log, "zed", "/read/talk?at=4", f"/c/talk?at={len(log['talk'])}"):
+        assert re.fullmatch(r"zed://file/[\w%/:.~-]*:1", link, re.ASCII), link
+        assert not link.startswith("zed://file//")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ import stenolog
 from stenolog import AssistantMessage, Entry, ToolCall
 from stenolog.parts import ImagePart, ProviderPart, ReasoningPart, TextPart
 from stenolog.projections.views.blocks import Block, CallBlock, blocks, called, line_diff, output
+from stenolog.projections.views.editors import EDITORS, editor_link
 from stenolog.projections.views.edits import changed_files, edits
 from tests.strategies import logs
 
@@ -208,3 +210,60 @@ def test_any_log_has_the_sum_of_its_files(log: list[Entry]) -> None:
 
     assert (files.added, files.removed) == (sum(e.added for e in found), sum(e.removed for e in found))
     assert {position for file in files.files for position in file.positions} == {e.position for e in found}
+
+
+# Links that open the file of a call in an editor.
+
+
+def link(editor: str = "vscode", folder: str = "/home/user/bakery", **arguments: Any) -> str:
+    return editor_link(editor, json.dumps(arguments), folder)
+
+
+@pytest.mark.parametrize(
+    ("editor", "address"),
+    [
+        ("vscode", "vscode://file/home/user/a%20b.py:12"),
+        ("cursor", "cursor://file/home/user/a%20b.py:12"),
+        ("zed", "zed://file/home/user/a%20b.py:12"),
+        ("idea", "idea://open?file=/home/user/a%20b.py&line=12"),
+        ("", ""),
+    ],
+)
+def test_each_editor_opens_a_file_by_its_own_address(editor: str, address: str) -> None:
+    assert link(editor, file_path="/home/user/a b.py", offset=12) == address
+
+
+@pytest.mark.parametrize(
+    ("arguments", "end"),
+    [
+        ({"path": "oven.py", "view_range": [7, 9]}, "/home/user/bakery/oven.py:7"),
+        ({"notebook_path": "./a.ipynb", "line": "7"}, "/home/user/bakery/./a.ipynb:1"),
+        ({"filename": "D:\\bakery\\a.py"}, "/D:/bakery/a.py:1"),
+        ({"path": "/x", "line": True}, "/x:1"),
+        ({"path": "/x", "line": [-1]}, "/x:1"),
+        ({"path": "/x?a=1&b#c"}, "/x%3Fa%3D1%26b%23c:1"),
+    ],
+)
+def test_a_path_is_read_from_where_the_session_worked_and_escaped(arguments: Any, end: str) -> None:
+    assert link(**arguments) == f"vscode://file{end}"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("//evil.example/share", "\\\\evil.example\\share", "/a/../../etc/passwd", "/a/..", ".", "/a/", "/"),
+        *("/a\nb", "/a\x00b", "/a\x1b]8;;b", "/a\\b", "/\ud800", "", ["a", "b"], None, 7),
+    ],
+)
+def test_what_is_no_plain_path_of_a_file_has_no_link(path: Any) -> None:
+    assert link(path=path) == ""
+    assert link(folder="", path="oven.py") == ""
+    assert link(folder="relative", path="oven.py") == ""
+
+
+@given(st.sampled_from([*EDITORS]), st.text(), st.text())
+def test_no_path_makes_another_address_than_the_editors_own(editor: str, path: str, folder: str) -> None:
+    address = link(editor, folder, path=path)
+
+    assert not address or re.fullmatch(r"(vscode|cursor|zed|idea):/[\w%:/.?=&~-]+", address, re.ASCII)
+    assert not address or address.startswith(EDITORS[editor].partition("{")[0] + "/")

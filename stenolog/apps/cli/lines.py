@@ -198,9 +198,11 @@ def shortened(words: str, cells: int) -> str:
 
 
 def styled(words: str, style: str) -> str:
-    """Return safe words in a style."""
+    """Return safe words in a style, which may end with `link URL`."""
+    style, _, url = style.partition("link ")
     codes = ";".join(CODES[word] for word in style.split())
-    return f"\x1b[{codes}m{words}\x1b[0m" if codes and words.strip() else words
+    shown = f"\x1b[{codes}m{words}\x1b[0m" if codes and words.strip() else words
+    return f"\x1b]8;;{url}\x1b\\{shown}\x1b]8;;\x1b\\" if url and words.strip() else shown
 
 
 def new_entries(appended: int, already: int) -> str:

@@ -72,7 +72,12 @@ PICTURES = {"context_plot.css": plot.STYLE, "lifecycle.css": lifecycle_picture.S
 
 
 def inspector(
-    log: Log, token: str | None = None, *, allow_fork: bool = False, imports: Importing | None = None
+    log: Log,
+    token: str | None = None,
+    *,
+    allow_fork: bool = False,
+    imports: Importing | None = None,
+    editor: str = "",
 ) -> Starlette:
     """Return the pages of a log; arguments as in `stenolog.inspector`."""
     key = secrets.token_urlsafe(24) if token is None else token
@@ -85,7 +90,7 @@ def inspector(
     routes += [Route("/fork/{name:path}", forks.answer, methods=["POST"])]
     routes += [Route("/import", drops.answer, methods=["POST"])]
     app = Starlette(routes=routes, middleware=[Middleware(Guard, token=key)])
-    app.state.token = key
+    app.state.token, app.state.editor = key, editor
     return app
 
 

@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request as HttpRequest
 
 from stenolog.adapters.conversation.log import Conversation, Log
+from stenolog.adapters.conversation.queries.overviews import folder_of
 from stenolog.adapters.store.reading import arguments
 from stenolog.apps.views.asked_request import AskedRequest, edits_asked, policy_asked
 from stenolog.apps.views.cost_table import CostTable
@@ -19,6 +20,7 @@ from stenolog.domain.base.near_names import closest
 from stenolog.domain.errors import AgentNotFoundError, InvalidEventError
 from stenolog.projections.requests.sendable import no_agent
 from stenolog.projections.views.calls import open_calls
+from stenolog.projections.views.editors import editor_link
 from stenolog.projections.views.tool_pairs import CallKey
 
 from .conversation_index import ConversationIndex
@@ -75,6 +77,18 @@ class Query:
         given = urlencode({name: value for name, value in parameters.items() if value not in ("", None)})
         address = f"{self.root}/{page}/{quote(self._request.path_params['name'], safe='')}"
         return f"{address}?{given}" if given else address
+
+    def editor_link(self, arguments: str) -> str:
+        """Return the address that opens a call's file in the editor; empty without one."""
+        return editor_link(self._editor, arguments, self._folder) if self._editor else ""
+
+    @cached_property
+    def _editor(self) -> str:
+        return str(self._request.app.state.editor)
+
+    @cached_property
+    def _folder(self) -> str:
+        return folder_of(self.conversation)
 
     @cached_property
     def conversation(self) -> Conversation:

@@ -33,6 +33,8 @@ BlockKind: TypeAlias = Literal[
 Sign: TypeAlias = Literal["-", "+", " ", "@"]
 PATHS = ("file_path", "path", "filename", "notebook_path")
 """The arguments that name a file."""
+LINES = ("line", "start_line", "offset", "view_range", "insert_line")
+"""The arguments that are a line of the file, or begin with one."""
 COMMANDS = ("command", "cmd", "script")
 """The arguments that are a command of a shell."""
 EDITS = (("old_string", "new_string"), ("oldText", "newText"), ("old_str", "new_str"))
@@ -122,6 +124,23 @@ def arguments_of(written: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+class NamedFile(NamedTuple):
+    """The file that a call names, and a line in it; 0 if it names none."""
+
+    path: str
+    line: int
+
+
+def file_of(written: str) -> NamedFile | None:
+    """Return the file that a call's arguments name."""
+    given = arguments_of(written)
+    path = next((found for name in PATHS if isinstance(found := given.get(name), str) and found), "")
+    places = (given.get(name) for name in LINES)
+    first = next((each[0] if isinstance(each, list) and each else each for each in places if each), 0)
+    line = first if type(first) is int and 0 < first < MOST_STEPS else 0
+    return NamedFile(path, line) if path else None
 
 
 def called(call: ToolCall) -> tuple[str, tuple[Block, ...]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from stenolog.apps.cli.arguments.editor import file_links
 from stenolog.apps.cli.arguments.time import in_zone
 from stenolog.apps.cli.lines import Piece, entry_data, field, line, paragraph
 from stenolog.apps.views.calls import CallLine, calls_of, result_of
@@ -15,6 +16,7 @@ from stenolog.domain.events import AssistantMessage
 from stenolog.domain.parts import Part
 from stenolog.projections.terminal_text import one_line, safe_json
 from stenolog.projections.views.acts import Act, acts, is_act, is_of_program, is_result_of
+from stenolog.projections.views.blocks import PATHS
 from stenolog.projections.views.timeline import cut_words
 
 from .entry_lines import erasure_words, styled_kind
@@ -63,20 +65,24 @@ def full_entry(entry: Entry, conversation: Conversation) -> Iterator[Piece]:
     record = {name: data[name] for name in ("id", "time", "digest")}
     record |= {name: fields.pop(name) for name in RECORD if name in fields}
     yield from _fields({name: value for name, value in fields.items() if not (is_gone and value == "")})
-    yield from _parts(getattr(entry.event, "parts", ()), parts, calls_of(conversation, entry))
+    link = file_links(conversation)
+    yield from _parts(getattr(entry.event, "parts", ()), parts, calls_of(conversation, entry), link)
     yield heading("record")
     yield from _fields(record)
 
 
 def _parts(
-    values: Sequence[Part], parts: Iterable[dict[str, Any]], outcomes: Sequence[CallLine]
+    values: Sequence[Part],
+    parts: Iterable[dict[str, Any]],
+    outcomes: Sequence[CallLine],
+    link: Callable[[str], str],
 ) -> Iterator[Piece]:
     """Yield each part; a program's act as a call with its result. `parts` are the JSON of `values`."""
     ran, calls = acts(values), iter(outcomes)
     next_act = iter(ran)
     for value, part in zip(values, parts, strict=True):
         if is_act(value):
-            yield from _act(next(next_act))
+            yield from _act(next(next_act), link)
             continue
         if is_result_of(value, ran):
             continue
@@ -87,29 +93,29 @@ def _parts(
             where = f"result at {result}" if result else ""
             yield line((": ".join(filter(None, (where, outcome.note))), "dim"))
         text, signed = part.pop("text", None), [*_signatures(part)]
-        arguments = _named_arguments(part.get("arguments"))
-        if arguments:
-            del part["arguments"]
+        written = part.pop("arguments") if _named_arguments(part.get("arguments")) else ""
         if kind == "opaque" and is_of_program(part.get("provider")):
             part |= _named_arguments(part.pop("raw"))
         yield from _fields(part)
-        if arguments:
-            yield line(("arguments", "dim"))
-            yield from _fields(arguments, margin=2, is_written=True)
+        yield from _arguments(written, link)
         if text is not None:
             yield paragraph(text)
         yield from signed
 
 
-def _act(act: Act) -> Iterator[Piece]:
+def _act(act: Act, link: Callable[[str], str]) -> Iterator[Piece]:
     yield heading("act")
     yield from _fields({name: value for name, value in (("id", act.id), ("name", act.name)) if value})
-    if arguments := _named_arguments(act.arguments):
-        yield line(("arguments", "dim"))
-        yield from _fields(arguments, margin=2, is_written=True)
+    yield from _arguments(act.arguments, link)
     yield line((act.status if act.status == "no result" else f"result: {act.status}", "dim"))
     if act.output:
         yield paragraph(act.output)
+
+
+def _arguments(written: str, link: Callable[[str], str]) -> Iterator[Piece]:
+    if arguments := _named_arguments(written):
+        yield line(("arguments", "dim"))
+        yield from _fields(arguments, margin=2, is_written=True, link=link(written))
 
 
 def _signatures(part: dict[str, Any]) -> Iterator[Piece]:
@@ -138,8 +144,13 @@ def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return dict(pairs)
 
 
-def _fields(fields: Mapping[str, object], margin: int = 0, *, is_written: bool = False) -> Iterator[Piece]:
-    """Yield a paragraph for each field. `is_written`: values stay the JSON that a model wrote."""
+def _fields(
+    fields: Mapping[str, object], margin: int = 0, *, is_written: bool = False, link: str = ""
+) -> Iterator[Piece]:
+    """Yield a paragraph for each field. `is_written`: values stay the JSON that a model wrote.
+
+    `link` is the end of the style of a file's path.
+    """
     indent = max((len(one_line(name)) for name in fields), default=0) + margin + 2
     for name, value in fields.items():
         words = value if isinstance(value, str) else _json(value) if is_written else _in_words(value)
@@ -148,7 +159,7 @@ def _fields(fields: Mapping[str, object], margin: int = 0, *, is_written: bool =
             yield from _fields(value, margin + 2)
             continue
         shown = field(name, _json(value) if words is None else words, indent)
-        yield shown._replace(lead=" " * margin + shown.lead)
+        yield shown._replace(lead=" " * margin + shown.lead, style=link if name in PATHS else "")
 
 
 def _in_words(value: object) -> str | None:

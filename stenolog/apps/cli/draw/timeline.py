@@ -48,11 +48,13 @@ def drawn_timeline(
     full: bool = False,
     hides: Iterable[PositionRange] = (),
     compacted: Iterable[PositionRange] = (),
+    link: Callable[[str], str] = lambda arguments: "",
 ) -> Iterator[Piece]:
     """Yield the whole timeline. An answer that is only the `pass_token` is shown as a pass.
 
     `hides` are positions out of context by now, `compacted` those that a summary replaced. Unless `full`,
-    long outputs and notes are cut, and a run of hidden entries, or of a call's errors, is one line.
+    long outputs and notes are cut, and a run of hidden entries, or of a call's errors, is one line. `link`
+    returns the end of a call's style from its arguments.
     """
     is_out, is_compacted, rest = within(hides), within(compacted), deque(items)
 
@@ -65,7 +67,7 @@ def drawn_timeline(
         if not full:
             run += _popped(rest, run[0], is_hidden)
         if len(run) == 1:
-            yield from _item(run[0], pass_token, full)
+            yield from _item(run[0], pass_token, full, link)
         elif run[0].hidden:
             is_rewound = bool(rest) and _is_rewind(rest[0])
             while rest and _is_rewind(rest[0]):
@@ -101,14 +103,14 @@ def _hidden_run(run: Sequence[TimelineItem], before: int | None) -> Piece:
     return line((f"{len(positions)} entries hidden{to}", "magenta"), (where, "dim"), kept=1)
 
 
-def _item(item: TimelineItem, pass_token: str, full: bool) -> Iterator[Piece]:
+def _item(item: TimelineItem, pass_token: str, full: bool, link: Callable[[str], str]) -> Iterator[Piece]:
     match item.kind:
         case "message" if pass_token and item.text.strip() == pass_token and item.author != "user":
             yield line((f"{item.author} passes  {item.position}", "dim"))
         case "mode":
             yield _mode_rule(item.detail)
         case "tool":
-            yield from _tool(item, full)
+            yield from _tool(item, full, link(item.call.arguments) if item.call else "")
         case "running":
             yield line((f"… {item.author} is {item.detail}", "yellow"))
         case "erased":
@@ -165,7 +167,7 @@ def _style(item: TimelineItem) -> str:
     return VOICE[item.kind]
 
 
-def _tool(item: TimelineItem, full: bool) -> Iterator[Piece]:
+def _tool(item: TimelineItem, full: bool, link: str) -> Iterator[Piece]:
     mark, style = MARKS.get(item.status, "·"), STATUS.get(item.status, "")
     gist, given = called(item.call) if item.call else ("", ())
     is_whole = full or width() is None or not gist
@@ -174,9 +176,9 @@ def _tool(item: TimelineItem, full: bool) -> Iterator[Piece]:
         f", {item.result}" if item.result != item.position and item.result else ""
     )
     if full:
-        yield wrapped((f"{mark} ", style), (words, "blue"), (where, "dim"), indent=2, hang=2)
+        yield wrapped((f"{mark} ", style), (words, f"blue{link}"), (where, "dim"), indent=2, hang=2)
     else:
-        yield line("  ", (f"{mark} ", style), (words, "blue"), (where, "dim"), kept=1)
+        yield line("  ", (f"{mark} ", style), (words, f"blue{link}"), (where, "dim"), kept=1)
     for block in given:
         if block.kind == "diff":
             yield from _diff(block, full)

@@ -60,7 +60,7 @@ class ReadAgent(NamedTuple):
 class ReadCall(NamedTuple):
     """A call as it is read: with its result, how it ended, how long it took, and whom it started.
 
-    `position` is that of its entry, `result` that of its result, 0 without one.
+    `position` is that of its entry, `result` that of its result, 0 without one. `link` opens its file.
     """
 
     kind: str
@@ -74,6 +74,7 @@ class ReadCall(NamedTuple):
     position: int
     result: int
     agents: tuple[ReadAgent, ...]
+    link: str = ""
 
 
 class ReadItem(NamedTuple):
@@ -107,7 +108,8 @@ class Reader:
     """The items of one conversation.
 
     `blobs` are the bytes of its pictures; None: pictures are named only. `why_missed` says in words why an
-    answer's request missed the cache. `agent` is whose request is shown at an entry for nobody.
+    answer's request missed the cache. `agent` is whose request is shown at an entry for nobody. `file_link`
+    returns the address that opens the file of a call's arguments, or "".
     """
 
     def __init__(
@@ -118,9 +120,11 @@ class Reader:
         blobs: Mapping[str, bytes] | None,
         why_missed: Callable[[Entry], str],
         agent: str = "",
+        file_link: Callable[[str], str] = lambda arguments: "",
     ) -> None:
         self._index, self._talk, self._open = index, talk, open
         self._blobs, self._why_missed, self._agent = blobs, why_missed, agent
+        self._file_link = file_link
 
     def items(self, positions: Sequence[int]) -> Iterator[ReadItem]:
         """Yield the items at these positions."""
@@ -239,8 +243,9 @@ class Reader:
         agents = tuple(_agent(row) for row in self._started.get(key, ()))
         given = tuple(_first_of(block.blocks, entry.position))
         found = tuple(_first_of(found, at or entry.position))
-        name, gist = block.call.name[:LONGEST_NAME], block.gist
-        return ReadCall("call", name, gist, given, found, *outcome, lasted(took), entry.position, at, agents)
+        name, link = block.call.name[:LONGEST_NAME], self._file_link(block.call.arguments)
+        shown = given, found, *outcome, lasted(took), entry.position, at, agents
+        return ReadCall("call", name, block.gist, *shown, link=link)
 
     def _miss(self, entry: Entry) -> str:
         event, missed = entry.event, self._index.missed.get(entry.position, 0)
@@ -260,7 +265,8 @@ def reader_of(query: Query) -> Reader:
         found = read_by(talk, entry)
         return "" if found is None else why_words(found)
 
-    return Reader(query.index, talk, query.open_calls, query.log.blobs, why_missed, query.word("agent"))
+    given = query.open_calls, query.log.blobs, why_missed, query.word("agent"), query.editor_link
+    return Reader(query.index, talk, *given)
 
 
 def _first_of(found: Iterable[Shown], at: int) -> Iterator[Shown | Block]:

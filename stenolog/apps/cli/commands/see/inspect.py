@@ -10,7 +10,7 @@ import webbrowser
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 import click
@@ -21,6 +21,8 @@ from stenolog.adapters.importers.door.files import is_log, regular_file
 from stenolog.adapters.programs.claude_code import SESSIONS
 from stenolog.adapters.store.contract.address import home_database
 from stenolog.apps.cli.arguments.database import Database
+from stenolog.apps.cli.arguments.editor import editor as chosen_editor
+from stenolog.apps.cli.arguments.editor import takes_editor
 from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
 from stenolog.apps.cli.arguments.options import names, takes_db, typed
 from stenolog.apps.cli.framework import command
@@ -59,6 +61,7 @@ def _completed(
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Default: any that is free.")
 @click.option("--allow-fork", is_flag=True, help="Let a page begin forks.")
 @click.option("--allow-import", is_flag=True, help="Let a page import files dropped on it.")
+@takes_editor
 @click.argument("words", metavar="[CONVERSATION|PATH...]", nargs=-1, shell_complete=_completed)
 @takes_db
 def inspect_command(
@@ -69,6 +72,7 @@ def inspect_command(
     port: int,
     allow_fork: bool,
     allow_import: bool,
+    editor: str | None,
 ) -> CommandResult | None:
     """Show conversations in the browser.
 
@@ -86,7 +90,8 @@ def inspect_command(
     if log.recorder.is_private and (paths or allow_import):
         raise click.UsageError("expected a database in a file or on a server, since another process imports")
     imports = Importing(log, paths, command, allows_drops=allow_import)
-    serve(log, name, host, port, opens=opens, allow_fork=allow_fork, imports=imports)
+    given: Any = {"allow_fork": allow_fork, "imports": imports, "editor": chosen_editor(editor)}
+    serve(log, name, host, port, opens=opens, **given)
     return None
 
 
@@ -152,6 +157,7 @@ def serve(
     opens: bool | None,
     allow_fork: bool = False,
     imports: Importing | None = None,
+    editor: str = "",
 ) -> None:
     """Serve the pages until told to end, and import meanwhile.
 
@@ -159,7 +165,7 @@ def serve(
     Raises OSError for a taken port, and `MissingExtraError`.
     """
     app, path = (
-        inspector(log, allow_fork=allow_fork, imports=imports),
+        inspector(log, allow_fork=allow_fork, imports=imports, editor=editor),
         f"/read/{quote(name)}" if name else "/",
     )
     if opens is None:

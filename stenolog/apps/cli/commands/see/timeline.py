@@ -29,6 +29,7 @@ def timeline_command(db: Database, target: str, at: str, full: bool) -> CommandR
     items = conversation.timeline(at=position)
 
     def draw() -> Iterable[Piece]:
+        from stenolog.apps.cli.arguments.editor import file_links
         from stenolog.apps.cli.draw.timeline import drawn_timeline, files_line
 
         settings = conversation.settings(position)
@@ -40,7 +41,12 @@ def timeline_command(db: Database, target: str, at: str, full: bool) -> CommandR
             for span in entry.event.covers
         ]
         yield from drawn_timeline(
-            items, pass_token(settings.turns), full=full, hides=settings.hides, compacted=compacted
+            items,
+            pass_token(settings.turns),
+            full=full,
+            hides=settings.hides,
+            compacted=compacted,
+            link=file_links(conversation),
         )
         yield from files_line(items)
 
