@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from random import Random
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import pytest
 
@@ -243,3 +246,109 @@ def test_erase_takes_ranges_and_names_the_entries_that_still_quote_the_words(
 def test_a_wrong_position_to_erase_is_told_before_the_question(cli: CLI, damaged_file: Path) -> None:
     assert "found '2to3'" in cli("erase", "demo", "2to3").err
     assert "add --yes" in cli("erase", "demo", "2-3").err
+
+
+# `--format`: findings as CI reads them, of transcripts and of a log.
+
+
+CALL = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+LEFT = [
+    {"role": "user", "content": "Look"},
+    {"role": "assistant", "content": None, "tool_calls": [CALL]},
+    {"role": "user", "content": "And?"},
+]
+ODD = "a,b: c%0A <x> ]]> [y](z) {0}"
+
+
+def lines(*records: object) -> str:
+    return "".join(f"{json.dumps(record)}\n" for record in records)
+
+
+@pytest.fixture
+def transcripts(cli: Cli, tmp_path: Path) -> Cli:
+    """Make three transcripts: one is sound, one has a broken line, one a call without a result."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "sound.jsonl").write_text(lines(LEFT[0]))
+    (tmp_path / "logs" / f"{ODD}.jsonl").write_text(f'{lines(LEFT[0])}{{"role": "us\n{lines(LEFT[0])}')
+    (tmp_path / "logs" / "x\n::error::y.jsonl").write_text(lines(*LEFT))
+    return cli
+
+
+def commands(out: str) -> list[tuple[str, dict[str, str], str]]:
+    """Return the commands in some output and the other lines, as GitHub's runner reads them."""
+    found = []
+    for row in out.splitlines():
+        kind, _, rest = row.removeprefix("::").partition(" ")
+        given, _, message = rest.partition("::")
+        pairs = (pair.partition("=")[::2] for pair in given.split(","))
+        if row.startswith("::"):
+            found.append((kind, {name: unquote(value) for name, value in pairs}, unquote(message)))
+    return found
+
+
+def test_a_finding_is_an_annotation_at_its_file_and_line_whatever_is_in_its_name(transcripts: Cli) -> None:
+    told = transcripts("check", "logs", "--format", "github")
+
+    broken, left = commands(told.out)
+    assert (told.status, told.err) == (1, "")
+    assert broken[:2] == ("warning", {"file": f"logs/{ODD}.jsonl", "line": "2", "title": "skipped"})
+    assert "line 2: not JSON at column 10" in broken[2]
+    assert left[1] == {"file": "logs/x\n::error::y.jsonl", "line": "2", "title": "call-without-result"}
+    assert told.out.splitlines()[2:] == ["3 checked: 2 warnings, 1 note"]
+    assert transcripts("check", "logs/sound.jsonl", "--format", "github").out == "1 checked: nothing found\n"
+
+
+def test_sarif_has_a_rule_and_a_place_for_each_finding_and_no_text_is_a_link(transcripts: Cli) -> None:
+    told = transcripts("check", "file", "logs", "--format", "sarif")
+    (run,) = (log := json.loads(told.out))["runs"]
+    driver, results = run["tool"]["driver"], run["results"]
+
+    assert (told.status, log["version"], driver["name"], len(results)) == (1, "2.1.0", "stenolog", 3)
+    for result in results:
+        assert driver["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
+        assert result["level"] in ("error", "warning", "note")
+        (location,) = result["locations"]
+        place = location["physicalLocation"]
+        assert place.get("region", {"startLine": 2}) == {"startLine": 2}
+        assert place["artifactLocation"]["uriBaseId"] == "%SRCROOT%"
+    uris = [result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in results]
+    assert [unquote(uri) for uri in uris[:2]] == [f"logs/{ODD}.jsonl", "logs/x\n::error::y.jsonl"]
+    assert not any(set(uri) & set(" <>{}[]:\n") for uri in uris)
+    assert r"\[y](z) {{0}}" in results[0]["message"]["text"]
+
+
+def test_junit_has_a_test_for_each_file_and_only_what_fails_the_check_fails_it(transcripts: Cli) -> None:
+    told = transcripts("check", "logs", "--format", "junit")
+    (suite,) = ElementTree.fromstring(told.out)
+    cases = {case.get("name"): [part.tag for part in case] for case in suite}
+
+    assert suite.attrib == {"name": "stenolog", "tests": "3", "failures": "2", "errors": "0"}
+    assert cases == {
+        f"logs/{ODD}.jsonl": ["failure"],
+        "logs/sound.jsonl": [],
+        "logs/x\n::error::y.jsonl": ["failure", "system-out"],
+    }
+
+
+def test_a_log_has_a_test_for_each_conversation_and_a_warning_fails_none(cli: Cli, path: Path) -> None:
+    (suite,) = ElementTree.fromstring(cli("check", "--format", "junit").out)
+
+    assert (len(suite), suite.get("failures")) == (MANY, "0")
+    assert {part.tag for case in suite for part in case} == {"system-out"}
+    found = commands(cli("check", "log", "--format", "github").out)
+    assert len(found) == MANY
+    assert {(kind, given["file"]) for kind, given, _ in found} == {("warning", "talks.db")}
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE stored_events SET state = x'00' WHERE rowid = 2")
+    told = cli("check", "--format", "junit")
+    (suite,) = ElementTree.fromstring(told.out)
+    assert (told.status, suite.get("failures")) == (1, "1")
+
+
+def test_what_cannot_be_checked_is_a_finding_too_and_exits_as_it_does_for_a_person(cli: Cli) -> None:
+    for words in (("nowhere",), ("logs/nowhere.jsonl", "x.jsonl")):
+        (found,) = commands((told := cli("check", *words, "--format", "github")).out)
+        assert found[0] == "error"
+        assert (told.status, told.err) == (cli("check", *words).status, "")
+    assert cli("check", "--format", "json").out == cli("check", "--json").out
+    assert cli("check", "--format", "sarif", "--json").status == 2

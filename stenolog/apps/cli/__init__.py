@@ -27,12 +27,12 @@ NO_COMMAND: tuple[type[Exception], ...] = tuple(
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command line; return its exit code."""
-    as_json = "--json" in arguments
+    form = "json" if "--json" in arguments else "text"
     try:
         status = app.main(list(arguments), prog_name="stenolog", standalone_mode=False)
     except click.UsageError as error:
-        if as_json:
-            return fail(error, as_json=True, trace=False)
+        if form == "json":
+            return fail(error, form="json")
         if isinstance(error, NO_COMMAND):
             say(error.format_message())
             return error.exit_code
@@ -46,11 +46,11 @@ def run(arguments: Sequence[str]) -> int:
             say(f"  see {error.ctx.command_path} --help")
         return error.exit_code
     except click.ClickException as error:
-        return fail(error, as_json=as_json, trace=False, color=_color(arguments))
+        return fail(error, form=form, color=_color(arguments))
     except click.Abort:
-        return fail(KeyboardInterrupt(), as_json=as_json, trace=False)
+        return fail(KeyboardInterrupt(), form=form)
     except (PluginError, OSError) as error:  # OSError: the help could not be printed
-        return fail(error, as_json=False, trace=False, color=_color(arguments))
+        return fail(error, color=_color(arguments))
     return status if isinstance(status, int) else 0
 
 

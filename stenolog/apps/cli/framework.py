@@ -10,6 +10,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -38,9 +39,13 @@ def command(
     def build(function: Callable[..., CommandResult | None]) -> click.Command:
         @functools.wraps(function)
         def called(as_json: bool, color: Any, pager: bool, local: bool, trace: bool, **given: Any) -> int:
+            form = given.pop("drawn_as", "text")
+            if as_json and form not in ("text", "json"):
+                raise click.UsageError(f"--json and --format {form}: expected one of them")
+            form = "json" if as_json else form
             try:
                 answer = function(**given)
-                status = OK.code if answer is None else show(answer, as_json, color, pager)
+                status = OK.code if answer is None else show(answer, form, color, pager)
                 sys.stdout.flush()
                 return status
             except BaseException as error:
@@ -48,7 +53,7 @@ def command(
                     return nobody_reads_on()
                 if isinstance(error, click.ClickException | click.exceptions.Exit):
                     raise
-                return fail(error, as_json=as_json, trace=trace)
+                return fail(error, form=form, trace=trace)
 
         epilog = f"\b\nExample: {example}"
         return click.command(name, cls=cls or Command, epilog=epilog)(_shared(called))
@@ -110,13 +115,16 @@ def _load_plugins(_context: click.Context, _parameter: click.Parameter, plugins:
             raise click.BadParameter(str(error), param_hint="'--plugin'") from error
 
 
-def show(answer: CommandResult, as_json: bool, color: Any, pager: bool) -> int:
+def show(answer: CommandResult, form: str, color: Any, pager: bool) -> int:
     """Print an answer, and return its exit code."""
     status = "failed" if answer.failed else "ok"
-    if as_json:
+    if form == "json":
         data: Any = answer.data() if callable(answer.data) else answer.data
         for piece in data if answer.streams else [data]:
             print_envelope(status, piece, answer.diagnostics)
+    elif form != "text":
+        db = click.get_current_context().params.get("db")
+        _print_report(form, answer, str(db) if isinstance(db, Path) else "")
     else:
         draw(answer.draw(), color, page=pager and not answer.streams)
         for note in answer.diagnostics if answer.messages is None else answer.messages:
@@ -126,8 +134,15 @@ def show(answer: CommandResult, as_json: bool, color: Any, pager: bool) -> int:
     return FAILED.code if answer.failed else OK.code
 
 
-def fail(error: BaseException, *, as_json: bool, trace: bool, color: Color | None = None) -> int:
-    """Report an error, on stderr or as an envelope; return the exit code.
+def _print_report(form: str, answer: CommandResult, database: str = "") -> None:
+    from .draw import reports  # late: for checks, if CI asks
+
+    for row in reports.REPORTS[form](reports.found_by(answer, database)):
+        click.echo(row)
+
+
+def fail(error: BaseException, *, form: str = "text", trace: bool = False, color: Color | None = None) -> int:
+    """Report an error, on stderr or as the answer's form has it; return the exit code.
 
     `color` is for an error outside of a command.
     """
@@ -136,12 +151,12 @@ def fail(error: BaseException, *, as_json: bool, trace: bool, color: Color | Non
         _try_to_say(hide_passwords("".join(traceback.format_exception(error)).rstrip()))
     message = hide_passwords(_message(error, exit))
     note = Diagnostic("error", type(error).__name__, message)
-    if _stdout_is_broken(error) or (as_json and not _printed(note)):
+    if _stdout_is_broken(error) or (form != "text" and not _printed(form, note)):
         _let_go_of_stdout()
-        as_json = False
+        form = "text"
     if isinstance(error, Declined):
         _try_to_say(message, mark="·", style="cyan", color=color)
-    elif not as_json and exit not in (INTERRUPTED, TERMINATED):
+    elif form == "text" and exit not in (INTERRUPTED, TERMINATED):
         _try_to_say(message, mark="✗", style="red", color=color)
     return exit.code
 
@@ -152,10 +167,13 @@ def _try_to_say(text: str, mark: str = "", style: str = "", color: Color | None 
         say(text, mark=mark, style=style, color=color)
 
 
-def _printed(note: Diagnostic) -> bool:
-    """Print the envelope of an error; return whether that was possible."""
+def _printed(form: str, note: Diagnostic) -> bool:
+    """Print an error as the answer would be; return whether that was possible."""
     try:
-        print_envelope("error", None, [note])
+        if form == "json":
+            print_envelope("error", None, [note])
+        else:
+            _print_report(form, CommandResult(failed=True, diagnostics=(note,)))
     except OSError:
         return False
     return True

@@ -252,7 +252,8 @@ class CommandResult(NamedTuple):
 
     `data` is for `--json`, or a function that makes it. `draw` makes what a person sees; a string is printed
     unchanged. `failed`: the command's check failed. `streams`: data comes in pieces, each in its own
-    envelope. `messages` replace the diagnostics for a person. `closing` comes last.
+    envelope. `messages` replace the diagnostics for a person. `closing` comes last. `checked` are the files
+    or conversations of a check, `fails` the severities that fail one.
     """
 
     data: object = None
@@ -262,6 +263,8 @@ class CommandResult(NamedTuple):
     streams: bool = False
     messages: tuple[Diagnostic, ...] | None = None
     closing: tuple[Piece, ...] = ()
+    checked: tuple[str, ...] = ()
+    fails: tuple[Severity, ...] = ("error",)
 
 
 def done(words: str, **data: object) -> CommandResult:

@@ -14,7 +14,7 @@ Severity: TypeAlias = Literal["error", "warning", "note"]
 class Diagnostic(NamedTuple):
     """A note on the data: its words, severity and place.
 
-    `pointer` is a JSON pointer into the entry at the position.
+    `pointer` is a JSON pointer into the entry at the position; `file` and `line` are in a transcript.
     """
 
     severity: Severity
@@ -23,6 +23,8 @@ class Diagnostic(NamedTuple):
     conversation: str = ""
     position: int | None = None
     pointer: str = ""
+    file: str = ""
+    line: int | None = None
 
 
 class Answer(NamedTuple):

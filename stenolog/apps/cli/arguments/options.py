@@ -119,6 +119,13 @@ def typed(db: Database, *words: str) -> str:
 
 
 takes_at = click.option("--at", metavar="POSITION", default="@", help="Up to this position or time.")
+takes_format = click.option(
+    "--format",
+    "drawn_as",
+    type=OneOf(["text", "json", "github", "sarif", "junit"]),
+    default="text",
+    help="For CI: annotations of GitHub, SARIF or JUnit.",
+)
 takes_jobs = click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes to use.")
 takes_name = click.argument("target", metavar="CONVERSATION", shell_complete=names)
 

@@ -82,7 +82,7 @@ def import_command(
         report = import_stream(open_log(db, create=True), sys.stdin.buffer, name=name, **options)
         return _answer([report], 0, verbose=verbose)
     others: list[Path] = []
-    paths = _paths(files, others)
+    paths = paths_of(files, others)
     if name and len(paths) > 1:
         raise click.UsageError("--name is for one file")
     log = open_log(db, create=True)
@@ -95,7 +95,7 @@ def import_command(
     return _answer(done, len(others), verbose=verbose)
 
 
-def _paths(given: tuple[Path, ...], others: list[Path]) -> list[Path]:
+def paths_of(given: Sequence[Path], others: list[Path]) -> list[Path]:
     """Return the files to import; add those that folders skip by name to `others`.
 
     Raises `UnknownFormatError` if folders have none, FileNotFoundError for a missing path.
@@ -219,9 +219,9 @@ def diagnostics(report: Report) -> Iterator[Diagnostic]:
         whose = f"{conversation.name}: " if len(report.conversations) > 1 else ""
         skipped += ((whose, skip) for skip in conversation.skipped)
     for whose, skip in skipped:
-        yield Diagnostic(
-            "warning", "skipped", f"{report.file}: {whose}{skip.unit} {skip.line}: {skip.reason}"
-        )
+        words = f"{report.file}: {whose}{skip.unit} {skip.line}: {skip.reason}"
+        line = skip.line if skip.unit == "line" else None
+        yield Diagnostic("warning", "skipped", words, file=report.file, line=line)
     if report.team:
         return
     if report.incomplete:

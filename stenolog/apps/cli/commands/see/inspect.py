@@ -10,7 +10,7 @@ import webbrowser
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 import click
@@ -90,8 +90,8 @@ def inspect_command(
     if log.recorder.is_private and (paths or allow_import):
         raise click.UsageError("expected a database in a file or on a server, since another process imports")
     imports = Importing(log, paths, command, allows_drops=allow_import)
-    given: Any = {"allow_fork": allow_fork, "imports": imports, "editor": chosen_editor(editor)}
-    serve(log, name, host, port, opens=opens, **given)
+    opened = chosen_editor(editor)
+    serve(log, name, host, port, opens=opens, allow_fork=allow_fork, imports=imports, editor=opened)
     return None
 
 

@@ -6,7 +6,7 @@ GROUP = Commands(
     __name__,
     """Check the log, its requests, a file or a corpus.
 
-    `check [CONVERSATION]` checks all of it; the commands check a part.
+    `check [CONVERSATION]` checks all of it, `check FILE...` transcripts; the commands check a part.
     """,
     example="check",
     default="all",

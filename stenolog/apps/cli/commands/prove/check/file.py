@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,14 +12,16 @@ import click
 from stenolog.adapters.conversation.log import open as open_log
 from stenolog.adapters.importers.conversion.answers import INTERRUPTED, NO_RESULT
 from stenolog.adapters.importers.detection.folders import size_of
+from stenolog.adapters.importers.door.files import regular_file
+from stenolog.adapters.importers.door.json_lines import lines_of
 from stenolog.adapters.importers.importer import import_file
 from stenolog.apps.cli.arguments.agent import print_raw, takes_agent_else
-from stenolog.apps.cli.arguments.options import RegisteredName
+from stenolog.apps.cli.arguments.options import RegisteredName, takes_format
 from stenolog.apps.cli.chat.status import is_words
-from stenolog.apps.cli.commands.change.import_ import diagnostics
+from stenolog.apps.cli.commands.change.import_ import diagnostics, paths_of
 from stenolog.apps.cli.framework import command
-from stenolog.apps.cli.lines import CommandResult, Diagnostic, Piece, line
-from stenolog.apps.cli.terminal import FILES, Bytes, say, there
+from stenolog.apps.cli.lines import CommandResult, Diagnostic, Piece, Severity, line
+from stenolog.apps.cli.terminal import FILES, Bytes, say
 from stenolog.apps.views.asked_request import request_data
 from stenolog.apps.views.lanes import request_of
 from stenolog.domain.entry import NewEntry
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation
     from stenolog.domain.entry import Entry
 
+FAILS: tuple[Severity, ...] = ("error", "warning")
 ORDINARY = frozenset({"tool-stub", "nothing-said", "trailing-thinking", "opening-note", "media-as-text"})
 """Repairs that a sound log needs too: a foreign log has no cards, and not every API takes everything."""
 LONGEST_FILE = 44
@@ -54,7 +57,7 @@ class Finding(NamedTuple):
 
     @property
     def problems(self) -> list[Diagnostic]:
-        return [note for note in self.notes if note.severity != "note"]
+        return [note for note in self.notes if note.severity in FAILS]
 
 
 @command("file", example="stenolog check file session.jsonl")
@@ -63,6 +66,7 @@ class Finding(NamedTuple):
     "--api", metavar="API", type=RegisteredName(FORMATS), help="Default: that of the session's answers."
 )
 @click.option("--raw", is_flag=True, help="Only the repaired body.")
+@takes_format
 @FILES
 def check_file_command(
     files: tuple[Path, ...], agent: str | None, api: str | None, raw: bool
@@ -71,36 +75,53 @@ def check_file_command(
 
     And show a request that would be accepted. Nothing is stored.
     """
-    for file in files:
-        there(file)
-    if len(files) > 1:
-        if raw or agent:
-            raise click.UsageError("--raw and --agent are for one file")
-        return _of_many([_examined_or_refused(file, api) for file in files])
-    one = _examined(files[0], api)
-    shown = _choose(one, agent)
-    if raw and shown:
+    paths = paths_of(files, [])
+    if len(paths) > 1 and (raw or agent):
+        raise click.UsageError("--raw and --agent are for one file")
+    if not raw:
+        return checked_files(paths, agent, api)
+    one = _examined(paths[0], api)
+    if shown := _choose(one, agent):
         if note := _preview(shown[1]):
             say(note, mark="·", style="cyan")
         print_raw(shown[1])
         return None
-    data = [{**_data(one), "request": request_data(shown[1]) if shown else None}]
+    return _of_one(one, None)
+
+
+def checked_files(files: Sequence[Path], agent: str | None = None, api: str | None = None) -> CommandResult:
+    """Return what is wrong with transcripts, and of one of them a request."""
+    if len(files) == 1:
+        one = _examined(files[0], api)
+        return _of_one(one, _choose(one, agent))
+    found = [_examined_or_refused(file, api) for file in files]
     return CommandResult(
-        data, lambda: _all_sections(one, shown), failed=bool(one.problems), diagnostics=one.notes
+        [_data(one) for one in found],
+        lambda: _table(found),
+        any(one.problems for one in found),
+        tuple(note for one in found for note in one.notes),
+        messages=(),
+        checked=tuple(one.file for one in found),
+        fails=FAILS,
     )
 
 
-def _of_many(found: list[Finding]) -> CommandResult:
-    notes = tuple(note for one in found for note in one.notes)
-    failed = any(one.problems for one in found)
-    return CommandResult([_data(one) for one in found], lambda: _table(found), failed, notes, messages=())
+def _of_one(one: Finding, shown: tuple[tuple[Entry, ...], Request] | None) -> CommandResult:
+    return CommandResult(
+        [{**_data(one), "request": request_data(shown[1]) if shown else None}],
+        lambda: _all_sections(one, shown),
+        failed=bool(one.problems),
+        diagnostics=one.notes,
+        checked=(one.file,),
+        fails=FAILS,
+    )
 
 
 def _examined_or_refused(file: Path, api: str | None) -> Finding:
     try:
         return _examined(file, api)
     except (StenologError, OSError) as error:
-        note = Diagnostic("error", type(error).__name__, f"{file}: {error}")
+        note = Diagnostic("error", type(error).__name__, f"{file}: {error}", file=str(file))
         return Finding(str(file), "", "refused", notes=(note,))
 
 
@@ -109,17 +130,18 @@ def _examined(file: Path, api: str | None) -> Finding:
     with open_log(":memory:") as log, Bytes(f"examining {file.name}", size_of(file)) as bar:
         report = import_file(log, file, progress=bar)
         conversations = [log[found.name] for found in report.conversations if found.name in log]
-        entries = sum(conversation.position for conversation in conversations)
+        number = sum(conversation.position for conversation in conversations)
         closed = [note for conversation in conversations for note in _closed(conversation)]
         requests = [built for conversation in conversations for built in _requests(conversation, api)]
         anomalies = [note for conversation in conversations for note in _anomalies(conversation)]
-        repairs = [note for _, request in requests for note in _repairs(file, request)]
+        repairs = [note for entries, request in requests for note in _repairs(file, request, entries)]
+        notes = (*diagnostics(report), *anomalies, *closed, *dict.fromkeys(repairs))
         return Finding(
             file=report.file,
             format=report.format,
             outcome="imported" if report.holds_a_conversation else "no conversation",
-            entries=entries,
-            notes=(*diagnostics(report), *anomalies, *closed, *dict.fromkeys(repairs)),
+            entries=number,
+            notes=tuple(_located(file, conversations, notes)),
             requests=tuple(requests),
         )
 
@@ -157,13 +179,40 @@ def _anomalies(conversation: Conversation) -> Iterator[Diagnostic]:
             yield Diagnostic("warning", "anomaly", words, conversation.name, step.position)
 
 
-def _repairs(file: Path, request: Request) -> Iterator[Diagnostic]:
+def _repairs(file: Path, request: Request, entries: tuple[Entry, ...]) -> Iterator[Diagnostic]:
     for part in request.repairs:
         position = part.first if isinstance(part, Omission) else min(part.positions, default=None)
         where = f" at {position}" if position else ""
         severity = "note" if part.rule in ORDINARY else "warning"
         words = f"{file.name}{where}: mended: {RULES[part.rule]} ({part.rule})"
-        yield Diagnostic(severity, part.rule, words, position=position)  # type: ignore[arg-type]
+        whose = entries[0].conversation
+        yield Diagnostic(severity, part.rule, words, whose, position)  # type: ignore[arg-type]
+
+
+def _located(
+    file: Path, conversations: Sequence[Conversation], notes: Sequence[Diagnostic]
+) -> Iterator[Diagnostic]:
+    """Yield the notes with the file, and the line that became the entry of each, if that is known."""
+    named = {conversation.name: conversation for conversation in conversations}
+    ids = {
+        place: _ids(named[place[0]].entry(place[1]))
+        for note in notes
+        if note.conversation in named and note.position and (place := (note.conversation, note.position))
+    }
+    lines: dict[str, int] = {}
+    if ids and file.is_file():
+        with regular_file(file) as stream:
+            lines = lines_of(stream, {id for some in ids.values() for id in some})
+    for note in notes:
+        own = ids.get((note.conversation, note.position or 0), ())
+        line = note.line or next((lines[id] for id in own if id in lines), None)
+        yield note._replace(file=str(file), line=line)
+
+
+def _ids(entry: Entry) -> tuple[str, ...]:
+    """Return the ids of the records that an entry was."""
+    source = getattr(entry.event, "source", None)
+    return (*source.lines, source.id) if source else ()
 
 
 def _choose(found: Finding, agent: str | None) -> tuple[tuple[Entry, ...], Request] | None:

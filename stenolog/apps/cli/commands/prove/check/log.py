@@ -9,7 +9,7 @@ import click
 
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
-from stenolog.apps.cli.arguments.options import takes_conversation, takes_jobs
+from stenolog.apps.cli.arguments.options import takes_conversation, takes_format, takes_jobs
 from stenolog.apps.cli.draw.check_summary import CheckResults, is_listed, messages, summarized, takes_verbose
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece, TextLine, counted, line
@@ -29,6 +29,7 @@ NONE = line(("✓ ", "green"), counted(0, "conversation"))
 @click.option("--print-head", is_flag=True, help="Print only the head, to keep elsewhere, if nothing failed.")
 @click.option("--requests", is_flag=True, help="Build each recorded request again, and compare.")
 @click.option("--strict", is_flag=True, help="Fail if a request is not recorded or provable.")
+@takes_format
 @takes_jobs
 @takes_verbose
 @takes_conversation
@@ -82,7 +83,8 @@ def checked_log(
             yield request_line(proved, failed=found.differs)
 
     shown = messages(found.notes, verbose=verbose)
-    return CommandResult(found.data, draw, found.failed, found.notes, messages=shown)
+    names = tuple(one.conversation for one in found.report.conversations)
+    return CommandResult(found.data, draw, found.failed, found.notes, messages=shown, checked=names)
 
 
 def _log_lines(report: Report, *, verbose: bool) -> Iterator[Piece]:

@@ -11,7 +11,7 @@ import click
 from stenolog.apps.cli.arguments.agent import takes_apis
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import find_conversations, open_log
-from stenolog.apps.cli.arguments.options import takes_conversation, takes_jobs
+from stenolog.apps.cli.arguments.options import takes_conversation, takes_format, takes_jobs
 from stenolog.apps.cli.draw.check_summary import CheckResults, is_listed, summarized, takes_verbose
 from stenolog.apps.cli.draw.skipped_conversations import refusal
 from stenolog.apps.cli.framework import command
@@ -31,6 +31,7 @@ from stenolog.apps.cli.commands.prove.check.log import NONE
 @command("requests", example="stenolog check requests demo --all-prefixes")
 @click.option("--all-prefixes", is_flag=True, help="At every position, not only the last.")
 @takes_apis
+@takes_format
 @takes_jobs
 @takes_verbose
 @takes_conversation
@@ -70,7 +71,11 @@ def checked_requests(
     }
     shown = [one for one in found if is_listed(len(found), bool(one.notes), verbose=verbose)]
     return CommandResult(
-        data, lambda: map(_requests_line, shown) if found else [NONE], bool(notes), diagnostics=notes
+        data,
+        lambda: map(_requests_line, shown) if found else [NONE],
+        bool(notes),
+        diagnostics=notes,
+        checked=tuple(one.conversation for one in found),
     )
 
 
