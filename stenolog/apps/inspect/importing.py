@@ -225,7 +225,7 @@ def work(
     """Import and watch, in a process started for it, until the other end of `orders` is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the pages' process, which closes `orders`
     if hasattr(os, "nice"):
-        os.nice(10)  # the pages go before it
+        os.nice(5)  # the pages go before it
     with suppress(ConnectionError):
         try:
             for each in plugins:
