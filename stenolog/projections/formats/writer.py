@@ -22,10 +22,10 @@ from .body_builder import BodyBuilder
 
 
 class EarlierMessages:
-    """The first messages of a body, as the JSON that another process wrote; parsed when asked for."""
+    """The first messages of a body, `texts` of JSON that another process wrote; parsed when asked for."""
 
     def __init__(self, texts: Sequence[bytes]) -> None:
-        self._texts = texts
+        self.texts = texts
 
     @cached_property
     def messages(self) -> list[Body]:
@@ -35,7 +35,7 @@ class EarlierMessages:
         gc.disable()
         try:
             # As long as this is, pydantic's parser takes half the time of the standard library's.
-            return [message for text in self._texts for message in from_json(b"[%b]" % text)]
+            return [message for text in self.texts for message in from_json(b"[%b]" % text)]
         finally:
             if is_enabled:
                 gc.enable()
@@ -44,11 +44,6 @@ class EarlierMessages:
     def is_read(self) -> bool:
         """True if the messages have been asked for."""
         return "messages" in self.__dict__
-
-    @property
-    def text(self) -> bytes:
-        """The messages as compact JSON, with commas between them."""
-        return b",".join(self._texts)
 
 
 class Writer(ABC):
