@@ -35,7 +35,7 @@ ORDERS: dict[Order, str] = {
     "z-a": "name DESC",
 }
 # With a bound, listing a larger log is as fast; with this one, a page of `ls` keeps its limit.
-RECENT = 8_000
+RECENT = 6_000
 """The number of newest conversations whose times are compared."""
 BEGUN_BEFORE = "stream < (SELECT stream FROM conversations WHERE name = ?)"
 OLDER = f"({LAST_AT}, stream) < (SELECT {LAST_AT}, stream FROM conversations WHERE name = ?)"
