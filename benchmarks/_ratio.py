@@ -47,6 +47,11 @@ class Row(NamedTuple):
         return f"{found:4} {value:>10} {limit:>10}  {self.name}{f' ({note})' if note else ''}"
 
 
+def accepted(row: Row, known: float) -> Row:
+    """Return a row that decision 25 accepts up to a figure."""
+    return row._replace(known=known, why="decision 25")
+
+
 def compiled() -> None:
     """Compile the package, as pip and the first import do: what is measured is not the compiler."""
     compileall.compile_dir(Path(stenolog.__file__).parent, quiet=1)

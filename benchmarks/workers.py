@@ -14,7 +14,7 @@ from statistics import median
 import psycopg
 
 import stenolog
-from benchmarks._ratio import Row
+from benchmarks._ratio import Row, accepted
 from stenolog import Agent, Log, Team, TextPart
 from stenolog.apps.workers.queues import queue_of
 from stenolog.models import Model, ModelRequest, ModelResponse, ResponseDelta
@@ -48,7 +48,7 @@ def run() -> Iterable[Row]:
     if bin is None:
         return
     with running(bin, DURABLE) as server:
-        yield submits(server)
+        yield accepted(submits(server), 1.9)
         yield fetch(server)
         yield several(server)
 
