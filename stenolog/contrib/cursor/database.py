@@ -1,8 +1,8 @@
 """Cursor's database of its state: composers (conversations) and bubbles (their messages) by keys.
 
 Its source is not public. Source: docs and src/core/storage.ts of S2thend/cursor-history,
-docs/cursor/storage-reference.md of michaeldhood/chatrxiv. No other key is read: beside them are the user's
-tokens.
+docs/cursor/storage-reference.md of michaeldhood/chatrxiv, and on sub-agents Napageneral/aix. No other key is
+read: beside them are the user's tokens.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, BinaryIO
 
-from stenolog import importers
+from stenolog import AgentCard, importers
 from stenolog.errors import UnknownFormatError
 from stenolog.events import Usage
 from stenolog.importers import JsonObject, Record, as_dict, as_int, as_list, as_str, as_time
@@ -21,6 +21,8 @@ from stenolog.parts import AssistantPart, ReasoningPart, ToolCall
 _TABLE = "cursorDiskKV"
 _USER, _ASSISTANT = 1, 2
 _SUBS = ("subComposerIds", "subagentComposerIds")
+_TASK = "task-"
+"""The beginning of the key of a sub-agent's bubbles; the id of the call that ran it follows."""
 _FAILED = ("error", "cancelled", "rejected")
 
 
@@ -33,6 +35,8 @@ class Cursor(importers.SessionConverter):
         super().__init__(log)
         self._run = ""
         """The first bubble of the answer that is going on: text, thoughts and calls have their own."""
+        self._lane = ""
+        """The sub-agent that speaks, if any."""
         self.setup.title = importers.title_of(as_str(head.get("name"))) or None
         self.setup.mode = as_str(head.get("unifiedMode")) or self.setup.mode
         self._model(as_dict(head.get("modelConfig")))
@@ -42,8 +46,10 @@ class Cursor(importers.SessionConverter):
         self.time = as_time(head.get("createdAt"), self.time)
 
     def take(self, record: Record) -> list[importers.Step]:
-        """Return the steps for a bubble."""
-        bubble = record.value
+        """Return the steps for a bubble; those of a sub-agent have its name in `lane`, and its `call`."""
+        bubble, lane = record.value, as_str(record.value.get("lane"))
+        if lane != self._lane:
+            self._lane, self._run = lane, ""
         id = self.unique(importers.key_of(as_str(bubble.get("bubbleId"))) or f"#{record.line}")
         sent = as_dict(bubble.get("timingInfo")).get("clientRpcSendTime")
         self.time = as_time(bubble.get("createdAt"), as_time(sent, self.time))
@@ -52,7 +58,7 @@ class Cursor(importers.SessionConverter):
         if bubble.get("type") == _USER:
             self._run = ""
             self.ignored["picture"] += len(as_list(bubble.get("images")))
-            self.write_user(id, importers.text_parts(text))
+            self._user(id, text, as_str(bubble.get("call")))
         elif bubble.get("type") == _ASSISTANT:
             self._answer(id, bubble, text)
         else:
@@ -68,7 +74,18 @@ class Cursor(importers.SessionConverter):
     def _model(self, chosen: JsonObject) -> None:
         """Note the model that a person chose; "default" is Cursor's choice, which it does not tell."""
         if (model := as_str(chosen.get("modelName"))) not in ("", "default"):
-            self.setup.card(self.main, model=model)
+            self.setup.card(self._lane or self.main, model=model)
+
+    def _user(self, id: str, text: str, call: str) -> None:
+        """Write a person's words, or the brief of a sub-agent by the call that ran it."""
+        parts = importers.text_parts(text)
+        if not self._lane:
+            self.write_user(id, parts)
+            return
+        self.setup.card(self._lane)
+        placed = self.writer.find_call(call)
+        cause = placed.position if placed else None
+        self.write_user(id, parts, "agent", agent=self._lane, author=self.main, cause=cause)
 
     def _answer(self, id: str, bubble: JsonObject, text: str) -> None:
         thought = as_dict(bubble.get("thinking"))
@@ -89,8 +106,9 @@ class Cursor(importers.SessionConverter):
             self.ignored["empty message"] += 1
             return
         self._run = self._run or id
-        model = self.setup.cards[self.main].model or ""
-        answer = self.answer(self._run, parts, model=model, usage=_usage(as_dict(bubble.get("tokenCount"))))
+        model = self.setup.cards.get(self._lane or self.main, AgentCard()).model or ""
+        used = _usage(as_dict(bubble.get("tokenCount")))
+        answer = self.answer(self._run, parts, agent=self._lane, model=model, usage=used)
         self.add_part(id, answer)
         if name:
             self._run = ""
@@ -103,7 +121,9 @@ class Cursor(importers.SessionConverter):
         words = as_str(tool.get("result")) or as_str(tool.get("error")) or failed
         if words or tool.get("status") == "completed":
             parts = importers.text_parts(words)
-            self.write_result(f"{id}:result", call, parts, message=id, is_error=bool(failed))
+            self.write_result(
+                f"{id}:result", call, parts, message=id, agent=self._lane, is_error=bool(failed)
+            )
 
 
 def _texts(bubble: JsonObject) -> Iterator[str]:
@@ -153,8 +173,10 @@ def read(stream: BinaryIO, reader: importers.JsonLinesReader) -> Iterator[import
         found = sorted(store.values("composerData"), key=lambda each: as_int(each[1].get("createdAt")))
         parents = {as_str(sub): id for id, head in found for name in _SUBS for sub in as_list(head.get(name))}
         for id, head in found:
+            if id.startswith(_TASK):
+                continue  # with the conversation that ran it
             ignored: Counter[str] = Counter()
-            bubbles = _bubbles(store, id, head, ignored)
+            bubbles = [*_with_sub_agents(store, _bubbles(store, id, head, ignored), set())]
             if bubbles:
                 records = [Record(str(nth), bubble) for nth, bubble in enumerate(bubbles, 1)]
                 make = partial(Cursor, head={**head, "parent": parents.get(id, "")})
@@ -179,6 +201,24 @@ def _bubbles(store: _Store, id: str, head: JsonObject, ignored: Counter[str]) ->
             ignored["bubble that is not stored"] += 1
     ignored["bubble that was taken back"] += len(stored)
     return found
+
+
+def _with_sub_agents(store: _Store, bubbles: list[JsonObject], ran: set[str]) -> Iterator[JsonObject]:
+    """Yield bubbles, after those with calls that ran a sub-agent the sub-agent's."""
+    for bubble in bubbles:
+        yield bubble
+        tool = as_dict(bubble.get("toolFormerData"))
+        call, params = as_str(tool.get("toolCallId")), importers.object_in(tool.get("params"))
+        if not call or call in ran or not as_str(tool.get("name")).startswith("task"):
+            continue
+        ran.add(call)
+        inner = [value for _, value in store.values(f"bubbleId:{_TASK}{call}")]
+        lane = importers.agent_called(
+            f"{as_str(params.get('name')) or 'task'}-{call.partition(chr(10))[0][:40]}"
+        )
+        inner.sort(key=lambda each: as_str(each.get("createdAt")))
+        for each in _with_sub_agents(store, inner, ran):
+            yield {"lane": lane, "call": call, "modelInfo": {"modelName": params.get("model")}, **each}
 
 
 CURSOR = importers.Importer("cursor", read=read)

@@ -168,6 +168,7 @@ class Kimi(importers.SessionConverter):
 
     def _brief(self, key: str, agent: str, parts: list[Any], call: str, blobs: Blobs | None = None) -> None:
         """Write what a sub-agent was asked, by the call that ran it."""
+        self.setup.card(agent)
         placed = self.writer.find_call(call)
         cause = placed.position if placed else None
         self.write_user(key, parts, "agent", agent=agent, author=self.main, cause=cause, blobs=blobs)
