@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from random import Random
 from threading import Event
 from typing import Any
 
@@ -17,15 +19,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiktoken import registry
 
+from benchmarks import tokens as foretold
+from stenolog import AgentCard, AssistantMessage, ModeSwitch, UserMessage
 from stenolog.adapters.conversation.queries.requests import token_counters
 from stenolog.adapters.conversation.queries.requests.token_counters import (
     COUNTERS,
     PIECE,
     tiktoken_counter,
 )
+from stenolog.context import Budget, policy
+from stenolog.domain.erasure import ERASED
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.errors import MissingExtraError
+from stenolog.events import Origin, PositionRange, Unknown, Usage
+from stenolog.projections.formats import FORMATS
+from stenolog.projections.messages.explanation import tokens_of
 from stenolog.projections.messages.sizes import COUNTERS as ESTIMATES
+from stenolog.projections.messages.sizes import OVERHEAD, PLAIN, Rate, count_parts
+from stenolog.projections.requests import LaneId, build
+from stenolog.projections.requests.lane_rates import LaneRates
+from stenolog.projections.requests.pipeline.bills import TRUST, usual
+from stenolog.projections.requests.proofs import proofs
+from stenolog.testing import entries
+from tests.random_cases import seeds
+from tests.requests.corpus import TRANSCRIPTS
+from tests.requests.histories import history
 
 MERGES = [b"th", b"the", b" the", b"er", b"\xd0\xb0"]
 RANKS = {bytes([n]): n for n in range(256)} | {merge: 256 + nth for nth, merge in enumerate(MERGES)}
@@ -73,8 +91,8 @@ def test_an_encoding_counts_its_tokens_and_its_id_has_its_version(plugins: dict[
 
 
 def test_the_names_are_those_that_could_be_asked_for(plugins: dict[str, Any]) -> None:
-    assert list(COUNTERS) == ["bytes4", "tiktoken:small"]
-    assert len(COUNTERS) == 2
+    assert list(COUNTERS) == ["bytes4", "learned", "tiktoken:small"]
+    assert len(COUNTERS) == 3
     assert "tiktoken:small" in COUNTERS
     assert "tiktoken:large" not in COUNTERS
 
@@ -84,7 +102,7 @@ def test_an_unknown_counter_is_refused_with_those_that_are_known(plugins: dict[s
     with pytest.raises(InvalidPolicyError) as caught:
         COUNTERS[name]
 
-    assert str(caught.value) == f"counter {name!r}: expected one of bytes4, tiktoken:small"
+    assert str(caught.value) == f"counter {name!r}: expected one of bytes4, learned, tiktoken:small"
 
 
 def test_without_tiktoken_the_error_is_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,10 +112,10 @@ def test_without_tiktoken_the_error_is_the_line_that_installs_it(monkeypatch: py
     with pytest.raises(MissingExtraError, match=r'pip install "stenolog\[tiktoken\]"'):
         COUNTERS["tiktoken:small"]
     with pytest.raises(
-        InvalidPolicyError, match=r'one of bytes4, and with "stenolog\[tiktoken\]" tiktoken:<enc'
+        InvalidPolicyError, match=r'one of bytes4, learned, and with "stenolog\[tiktoken\]" tiktoken:<enc'
     ):
         COUNTERS["bytes5"]
-    assert list(COUNTERS) == ["bytes4"]
+    assert list(COUNTERS) == ["bytes4", "learned"]
 
 
 @pytest.mark.parametrize("error", [OSError("no route to host"), ValueError("Hash mismatch"), KeyError("x")])
@@ -181,3 +199,118 @@ def test_tiktoken_is_imported_by_whoever_asks_for_it_alone() -> None:
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert found.stdout.strip() == "False"
+
+
+def session(
+    ratio: float, turns: int = 40, *, prompt: int = 20_000, model: str = "m", seed: int = 1
+) -> list[Any]:
+    """Return another program's events, each answer billed `ratio` times the estimate beside its prompt."""
+    random, size = Random(seed), 0
+    made: list[Any] = [ModeSwitch(joins=["coder"], source=Origin(system="made"))]
+    for number in range(turns):
+        for words in (1, random.randint(0, 400)):
+            made.append(UserMessage(text=f"{number} {'word ' * words}"))
+            size += count_parts(made[-1].parts) + OVERHEAD
+        used = Usage(input=prompt + round(ratio * size), output=9)
+        made.append(AssistantMessage(agent="coder", text="said " * 30, model=model, usage=used, source=MADE))
+        size += count_parts(made[-1].parts) + OVERHEAD
+    return made
+
+
+MADE = Origin(system="made")
+LANE = LaneId("coder")
+
+
+def rates(events: Sequence[Any]) -> LaneRates:
+    return LaneRates(LANE).extend(entries(*events))
+
+
+def per_cent(rate: Rate) -> int:
+    return round(100 * rate.billed / rate.estimated)
+
+
+@pytest.mark.parametrize("ratio", [0.6, 1.0, 1.42, 2.5])
+def test_the_rate_comes_to_be_that_of_the_bills_whatever_the_log_lacks(ratio: float) -> None:
+    for prompt in (0, 60_000):
+        assert abs(per_cent(rates(session(ratio, prompt=prompt)).at(10**6)) - 100 * ratio) <= 3
+
+
+def test_each_family_of_models_has_its_rate_and_a_new_one_that_of_its_provider() -> None:
+    both = rates([*session(1.2), *session(2.0, model="n-2")[1:]])
+
+    assert abs(per_cent(both.at(10**6)) - 200) <= 5
+    assert abs(per_cent(both.at(100)) - 120) <= 5
+    assert usual("claude-opus-9") == Rate(TRUST * FORMATS["anthropic"].billed // 100, TRUST)
+    assert usual("m") == PLAIN
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        ModeSwitch(context_from=60),
+        AssistantMessage(
+            agent="coder", purpose="summary", covers=[PositionRange(first=2, last=60)], text="."
+        ),
+        AssistantMessage(agent="coder", text="Not billed.", model="m", source=MADE),
+        AssistantMessage(agent="coder", text="Less.", model="m", usage=Usage(input=9), source=MADE),
+        AssistantMessage(agent="coder", text="A sum.", model="m", usage=Usage(input=10**7), source=MADE),
+    ],
+    ids=["reset", "compaction", "unbilled", "less", "more"],
+)
+def test_what_is_no_growth_teaches_nothing(between: Any) -> None:
+    events = session(1.5)
+    before = rates(events).at(10**6)
+
+    assert rates([*events, between]).at(10**6) == before
+    assert abs(per_cent(rates([*events, between, *session(1.5, seed=2)[1:]]).at(10**6)) - 150) <= 3
+
+
+def test_an_erased_answer_is_an_unbilled_one() -> None:
+    log = entries(*session(1.5))
+    log[-6] = log[-6]._replace(event=Unknown(topic=ERASED, payload=b"{}", ignorable=True))
+
+    assert abs(per_cent(LaneRates(LANE).extend(log).at(10**6)) - 150) <= 3
+
+
+@seeds(20, slow=300)
+def test_no_later_entry_changes_a_rate_and_none_is_beyond_its_bounds(seeds: range) -> None:
+    for seed in seeds:
+        log = [entry._replace(event=_foreign(entry.event)) for entry in history(seed, longest=30)]
+        whole = LaneRates(LANE).extend(log)
+        for position in range(len(log) + 1):
+            rate = whole.at(position)
+            assert rate == LaneRates(LANE).extend(log[:position]).at(position)
+            assert rate.estimated <= 2 * rate.billed <= 8 * rate.estimated
+
+
+def _foreign(event: Any) -> Any:
+    is_answer = isinstance(event, AssistantMessage)
+    return replace(event, source=MADE, receipt=None) if is_answer else event
+
+
+def test_a_budget_as_billed_holds_what_is_billed_and_is_proved() -> None:
+    budget = policy(Budget(tokens=9_000, counter="learned"))
+    events: list[Any] = [
+        ModeSwitch(joins=["coder"], cards={"coder": AgentCard(model="m", policy=budget.json)})
+    ]
+    sizes = []
+    for event in session(1.5, prompt=0)[1:]:
+        if isinstance(event, AssistantMessage):
+            request = build(entries(*events), "coder")
+            assert request.size.tokens <= 9_000
+            estimated = tokens_of(request.estimated.parts)
+            sizes.append((request.cuts, estimated))
+            event = replace(
+                event, receipt=request.receipt, source=None, usage=Usage(input=estimated * 3 // 2)
+            )
+        events.append(event)
+
+    assert max(size for cuts, size in sizes if cuts > 1) <= 6_100
+    assert request.counted_by == request.receipt.counter == "learned@1"
+    assert {proof.outcome for proof in proofs(entries(*events))} == {"same"}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not TRANSCRIPTS.is_dir(), reason="the recorded sessions are not beside this checkout")
+def test_the_bills_before_a_request_foretell_its_own() -> None:
+    assert [row.line() for row in foretold.run() if not row.ok] == []

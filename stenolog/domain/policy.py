@@ -161,8 +161,9 @@ class Budget(PolicyRule):
 
     A message counts with the 8 tokens that an API may add to it, so many short ones are cut early. `reserve`
     (tokens) is kept free for the text around the conversation: by default its size, and at least a 32nd of
-    the budget. `counter` counts tokens: "bytes4", or "tiktoken:<encoding>" with the extra `tiktoken`.
-    `cut_to` is the part of its room that a cut leaves, in per cent; by default a third.
+    the budget. `counter` counts tokens: "bytes4", "learned" from what the agent was billed, or
+    "tiktoken:<encoding>" with the extra `tiktoken`. `cut_to` is the part of its room that a cut leaves, in
+    per cent; by default a third.
     """
 
     slot: ClassVar[str] = "budget"

@@ -54,7 +54,7 @@ def test_check_requests_knows_every_counter(demo: Cli) -> None:
         card = AgentCard(policy=Budget(tokens=16_000, counter="tiktoken:no-such-encoding"))
         log["exact"].append(ModeSwitch(cards={"coder": card}))
 
-    assert "expected one of bytes4, tiktoken:" in demo("check", "requests", "exact").err
+    assert "expected one of bytes4, learned, tiktoken:" in demo("check", "requests", "exact").err
 
 
 def test_gate_passes_over_what_nobody_may_send_and_says_so(with_a_bad_one: Cli) -> None:

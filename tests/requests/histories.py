@@ -22,7 +22,7 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.events import CallRef, Control, Origin, PositionRange, Receipt, Unknown, WorkflowRun
+from stenolog.events import CallRef, Control, Origin, PositionRange, Receipt, Unknown, Usage, WorkflowRun
 from stenolog.parts import FilePart, ImagePart, ProviderPart, ReasoningPart, RefusalPart
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -174,6 +174,7 @@ def _answer(random: Random, position: int, log: list[Entry]) -> Event:
         replaces=random.randint(1, position) if random.random() < 0.05 else None,
         receipt=receipt,
         source=source,
+        usage=Usage(input=300 + 25 * position, output=9) if position % 4 else None,
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from stenolog.adapters.conversation.queries.requests.lanes import origin_of
+from stenolog.adapters.conversation.queries.requests.rates import as_billed
 from stenolog.adapters.conversation.queries.requests.rewritten import rewritten_request
 from stenolog.adapters.conversation.queries.requests.sent_forms import sent_form
 from stenolog.adapters.conversation.queries.requests.window_cache import windows_of
@@ -59,7 +61,7 @@ class AskedRequest(NamedTuple):
     def request(self) -> Request:
         """Return the request; one that was asked for lately is not built again."""
         if self.is_rewritten:
-            return rewritten_request(
+            made = rewritten_request(
                 self.conversation,
                 **lane(self.agent)._asdict(),
                 at=self.at,
@@ -69,6 +71,7 @@ class AskedRequest(NamedTuple):
                 mode=self.mode,
                 edits=self.edits,
             )
+            return as_billed(self.conversation, made)
         last = next(iter(self.conversation.entries(self.at - 1, self.at)), None) if self.at else None
         if last is None:
             return self._built()
@@ -81,7 +84,7 @@ class AskedRequest(NamedTuple):
         if self.policy is None and not self.as_built:
             sent = sent_form(self.conversation, lane(self.agent), self.at, self.api)
             if sent is not None:
-                return sent
+                return as_billed(self.conversation, sent)
         return request_of(self.conversation, self.agent, self.at, self.api, self.policy)
 
     def whatif(self) -> WhatIf:
@@ -120,7 +123,8 @@ def policy_asked(
     if tokens is None:
         return chosen
     own = on_card(conversation, agent, position) if chosen is None else chosen
-    return with_tokens(own, amount(tokens, f"{prefix}budget"))
+    is_foreign = origin_of(conversation) is not None
+    return with_tokens(own, amount(tokens, f"{prefix}budget"), as_billed=is_foreign)
 
 
 def request_data(request: Request) -> dict[str, Any]:
@@ -128,6 +132,7 @@ def request_data(request: Request) -> dict[str, Any]:
     fields = ("agent", "task", "at", "api", "sendable", "reason", "sha256", "pipeline", "counter", "cuts")
     shown = {name: getattr(request, name) for name in fields}
     shown |= {"policy": request.policy.json, "size": request.size._asdict()}
+    shown |= {"counter": request.counted_by}
     shown |= {"as_sent": request.patch is not None}
     return {**shown, "parts": request.parts, "omissions": request.omissions, "body": request.body}
 

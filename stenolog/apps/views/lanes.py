@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stenolog.adapters.conversation.queries.backwards import backwards
 from stenolog.adapters.conversation.queries.requests.lanes import api_of, opening_of
+from stenolog.adapters.conversation.queries.requests.rates import as_billed
 from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import AssistantMessage, ModeSwitch
@@ -95,11 +96,11 @@ def unrecorded(conversation: Conversation, address: str) -> tuple[Diagnostic, ..
 def request_of(
     conversation: Conversation, address: str, position: int, api: str | None, policy: Policy | None = None
 ) -> Request:
-    """Return the request of a lane, written as agent or agent/task."""
+    """Return the request of a lane, written as agent or agent/task, with its tokens as billed."""
     agent, task = lane(address)
     _check_has_requests(conversation, agent)
     chosen = api or own_api(conversation, address)
-    return conversation.request(agent, position, chosen, task=task, policy=policy)
+    return as_billed(conversation, conversation.request(agent, position, chosen, task=task, policy=policy))
 
 
 def _check_has_requests(conversation: Conversation, agent: str) -> None:

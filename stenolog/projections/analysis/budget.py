@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.lanes.limits import MICRO_PER_USD, Tokens
-from stenolog.domain.policy import Budget, FullHistory, Policy, PolicyLike, policy
+from stenolog.domain.policy import DEFAULT_COUNTER, Budget, FullHistory, Policy, PolicyLike, policy
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.rules import CUTS
-from stenolog.projections.messages.sizes import COUNTERS, Counter, Size, count_parts, total
+from stenolog.projections.messages.sizes import COUNTERS, Counter, Rate, Size, count_parts, total
 from stenolog.projections.prices import PRICES, Prices, cost
 from stenolog.projections.requests import DEFAULT_API, LaneId, Request, build, check_takes_part, every_request
 from stenolog.projections.requests.incremental.series import window
+from stenolog.projections.requests.lane_rates import LaneRates
 from stenolog.projections.requests.pipeline.budget import ENDLESS, caps_now, limits
 from stenolog.projections.requests.pipeline.measure import Measure
 from stenolog.projections.requests.pipeline.view import Contents
@@ -66,6 +67,7 @@ def budget(
     lane = LaneId(agent, task)
     given: dict[str, Any] = {"task": task, "api": api, "blobs": blobs, "counters": counters}
     check_takes_part(log, agent)
+    rates = LaneRates(lane).extend(log)
     build(log, agent, policy=FullHistory(), **given)  # raises for what it cannot be built of
     asked: set[int] = set()
     heard: set[int] = set()
@@ -76,17 +78,20 @@ def budget(
     orders = {entry.position for entry in log if entry.position in heard and _is_instruction(entry)}
     for chosen in map(policy, policies):
         for limit in limits:
-            limited = chosen if limit is None else with_tokens(chosen, limit)
+            limited = chosen if limit is None else with_tokens(chosen, limit, as_billed=rates.is_foreign)
             ledger = _Ledger(log, asked, orders)
-            for request in every_request(log, agent, policy=limited, **given):
+            for request in map(rates.counted, every_request(log, agent, policy=limited, **given)):
                 ledger.enter(request)
             yield ledger.row(chosen, limit, lane, prices)
 
 
-def with_tokens(chosen: Policy, tokens: int) -> Policy:
-    """Return the policy with another budget of tokens in place of its own."""
-    room = Budget(tokens=tokens) if chosen.budget is None else replace(chosen.budget, tokens=tokens)
-    return chosen | room
+def with_tokens(chosen: Policy, tokens: int, *, as_billed: bool = False) -> Policy:
+    """Return the policy with another budget of tokens in place of its own.
+
+    `as_billed`: a new budget counts by the log's bills.
+    """
+    fresh = Budget(tokens=tokens, counter="learned" if as_billed else DEFAULT_COUNTER)
+    return chosen | (fresh if chosen.budget is None else replace(chosen.budget, tokens=tokens))
 
 
 class _Ledger:
@@ -190,7 +195,14 @@ def budget_room(
     cap = caps_now(cut, seen)[-1]  # the budget's is the last
     sizes = (limits(policy.budget), cap.room, whole, _size(measure, seen), cap.target)
     rooms = (BudgetRoom(*each) for each in zip(Size._fields, *sizes, strict=True))
-    return tuple([room for room in rooms if room.limit != ENDLESS])
+    return tuple([_billed(room, cut.rate) for room in rooms if room.limit != ENDLESS])
+
+
+def _billed(room: BudgetRoom, rate: Rate) -> BudgetRoom:
+    """Return a room whose sizes are as billed; a budget's limit is."""
+    if room.unit != "tokens":
+        return room
+    return BudgetRoom(room.unit, room.limit, *map(rate.of, room[2:]))
 
 
 def _size(measure: Measure, contents: Contents) -> Size:

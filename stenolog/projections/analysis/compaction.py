@@ -6,7 +6,7 @@ What is only in the request before is covered by a summary, or gone.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -22,6 +22,7 @@ from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.sizes import COUNTERS
 from stenolog.projections.messages.sizes import Counter as TokenCounter
 from stenolog.projections.requests import DEFAULT_API, LaneId, Request, RequestPart, build
+from stenolog.projections.requests.lane_rates import LaneRates
 from stenolog.projections.terminal_text import one_line
 from stenolog.projections.views.lines import describe
 from stenolog.projections.views.tool_pairs import pair
@@ -135,12 +136,13 @@ def compacted(
     if found is None:
         raise InvalidEventError(f"expected a compaction of {lane.address} at {position}, found none")
     given: dict[str, Any] = {"task": lane.task, "api": api, "blobs": blobs, "counters": counters}
-    before = build(log[:-1], lane.agent, **given)
-    after = build(log, lane.agent, **given)
+    counted = LaneRates(lane).extend(log[:-1]).counted
+    before = counted(build(log[:-1], lane.agent, **given))
+    after = counted(build(log, lane.agent, **given))
     fates = list(_fates(before, after, found, log))
     restored = None
     if restore is not None:
-        restored = _restored(log, lane, restore, fates, given)
+        restored = _restored(log, lane, restore, fates, given, counted)
     tokens = tokens_of(before.parts), tokens_of(after.parts)
     beside = (
         tokens[0] - sum(each.tokens_before for each in fates),
@@ -187,7 +189,12 @@ def _folded(fates: Iterable[CompactedRun]) -> Iterator[CompactedRun]:
 
 
 def _restored(
-    log: Sequence[Entry], lane: LaneId, position: int, fates: Iterable[CompactedRun], given: Mapping[str, Any]
+    log: Sequence[Entry],
+    lane: LaneId,
+    position: int,
+    fates: Iterable[CompactedRun],
+    given: Mapping[str, Any],
+    counted: Callable[[Request], Request],
 ) -> RestoredEntry:
     gone = {each.first for each in fates if each.fate in ("only in the summary", "gone")}
     if not 1 <= position <= len(log):
@@ -195,7 +202,7 @@ def _restored(
     if position not in gone:
         raise InvalidEventError(f"expected an entry that the compaction took out, found {position}")
     positions = tuple(sorted(_with_partners(log, position) & gone))
-    request = build(put_back(log, positions), lane.agent, **given)
+    request = counted(build(put_back(log, positions), lane.agent, **given))
     return RestoredEntry(positions, tokens_of(request.parts), len(request.bytes), request)
 
 

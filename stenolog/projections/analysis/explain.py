@@ -26,6 +26,7 @@ from stenolog.projections.requests import (
 from stenolog.projections.requests.as_sent import SentForms
 from stenolog.projections.requests.incremental.series import series
 from stenolog.projections.requests.incremental.window import Window
+from stenolog.projections.requests.lane_rates import LaneRates
 from stenolog.projections.requests.part_texts import part_text
 from stenolog.projections.requests.sendable import may_be_asked
 from stenolog.projections.views.lines import describe
@@ -158,10 +159,10 @@ def _stretches(
         at = window.position
         return at >= entry.position and (at in views or may_send(window))
 
-    forms = SentForms(log, lane, means["blobs"])
+    forms, rates = SentForms(log, lane, means["blobs"]), LaneRates(lane).extend(log)
     found = (
         (request.at, request.ready, form(request, entry))
-        for request in map(forms.form, some_requests(log, lane, wanted, **means))
+        for request in map(rates.counted, map(forms.form, some_requests(log, lane, wanted, **means)))
     )
     for _, run in groupby(found, key=lambda one: _kind(one[2])):
         alike = list(run)

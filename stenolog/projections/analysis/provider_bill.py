@@ -1,7 +1,8 @@
 """The provider's side of a request: its API, and the tokens billed for it.
 
 Another program's log seldom has all that it sent. The bill says how much more that was, not what: at the
-first request mostly system prompt and tools; what grows later is counted otherwise, or not recorded.
+first request mostly system prompt and tools; what grows later is mostly not recorded. What is rebuilt counts
+at the rate of the bills before (`requests.lane_rates`).
 """
 
 from __future__ import annotations

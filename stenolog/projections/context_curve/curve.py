@@ -14,9 +14,10 @@ from stenolog.projections.formats.base import Format
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.sizes import COUNTERS, Counter
 from stenolog.projections.requests import LaneId
+from stenolog.projections.requests.lane_rates import LaneRates
 
 from .plot import Link, Note, plot
-from .samples import Mark, MarkKind, Sample
+from .samples import Mark, MarkKind, Sample, as_billed
 from .tracer import ContextTracer
 
 STEPS = 12
@@ -112,4 +113,5 @@ def context_curve(
     tracer.extend(len(log))
     name = chosen if isinstance(chosen, str) else chosen.name
     talk = log[-1].conversation if log else ""
-    return ContextCurve(talk, agent, task, name, len(log), tracer.samples, tracer.marks)
+    samples = as_billed(tracer.samples, LaneRates(lane).extend(log))
+    return ContextCurve(talk, agent, task, name, len(log), samples, tracer.marks)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch
 from stenolog.domain.lanes.triggers import response_of
 from stenolog.projections.requests import LaneId
+from stenolog.projections.requests.lane_rates import LaneRates
 from stenolog.projections.views.usage import counts_elsewhere
 
 MarkKind: TypeAlias = Literal["cut", "compaction", "reset", "rewind"]
@@ -51,6 +53,16 @@ class Sample(NamedTuple):
     def size(self) -> int:
         """The tokens that were sent: as billed, else as rebuilt."""
         return self.billed if self.billed is not None else self.tokens or 0
+
+
+def as_billed(samples: Iterable[Sample], rates: LaneRates) -> list[Sample]:
+    """Return samples with the tokens of rebuilt requests as they are billed, except under a budget."""
+    return [
+        each
+        if each.tokens is None or each.budget is not None
+        else each._replace(tokens=rates.at(each.at).of(each.tokens))
+        for each in samples
+    ]
 
 
 class Mark(NamedTuple):

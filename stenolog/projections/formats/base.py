@@ -30,7 +30,8 @@ class Format(NamedTuple):
     body under the key `messages`. A body beyond the `limits` is not sendable. By the `laws`, `check requests`
     and `check file` judge bodies. `read` loads the reader of foreign messages; without one they are not
     understood. `stream` makes a reader for each answer. `cache` loads the rules of the provider's prompt
-    cache. `endpoint` is where its provider is asked.
+    cache. `endpoint` is where its provider is asked. `billed` is what its models usually bill for a hundred
+    estimated tokens.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Format(NamedTuple):
     stream: Callable[[], StreamReader] | None = None
     cache: Callable[[], CacheRules] | None = None
     endpoint: Endpoint | None = None
+    billed: int = 100
 
     def rendered(
         self, messages: Sequence[Message], preamble: Preamble, blobs: Mapping[str, bytes]

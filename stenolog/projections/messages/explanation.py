@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple, TypeAlias
 
-from .sizes import OVERHEAD
+from .sizes import OVERHEAD, Rate
 
 Disposition: TypeAlias = Literal["kept", "reworded", "added"]
 
@@ -67,6 +67,17 @@ class Explanation(NamedTuple):
     parts: tuple[RequestPart, ...] = ()
     omissions: tuple[Omission, ...] = ()
     read: frozenset[int] = frozenset()
+
+
+def at_rate(explanation: Explanation, rate: Rate) -> Explanation:
+    """Return an explanation with the tokens that are billed for the estimated ones."""
+    of = rate.of
+    parts = (
+        part._replace(tokens_in=of(part.tokens_in), tokens_out=of(part.tokens_out))
+        for part in explanation.parts
+    )
+    omissions = (run._replace(tokens=of(run.tokens)) for run in explanation.omissions)
+    return Explanation(tuple(parts), tuple(omissions), explanation.read)
 
 
 class LazyExplanation:

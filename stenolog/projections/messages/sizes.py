@@ -1,7 +1,7 @@
 """Sizes, and token counts by a counter that a budget chooses or by a documented estimate.
 
 The estimate: one token for every four bytes of UTF-8, rounded up. English prose comes out some 10 % high,
-code and other scripts vary more; it never depends on a machine.
+code and other scripts vary more; it never depends on a machine. A rate turns it into tokens as billed.
 """
 
 from __future__ import annotations
@@ -89,8 +89,29 @@ class Counter(NamedTuple):
 
 
 ESTIMATE = Counter(COUNTER, count)
-COUNTERS: Mapping[str, Counter] = MappingProxyType({"bytes4": ESTIMATE})
+LEARNED = Counter("learned@1", count)
+"""The estimate of a text, of which a view knows the rate (`requests.pipeline.bills`)."""
+COUNTERS: Mapping[str, Counter] = MappingProxyType({"bytes4": ESTIMATE, "learned": LEARNED})
 """The counters that need nothing installed, by the name that a budget gives."""
+
+
+class Rate(NamedTuple):
+    """A rate: so many tokens are `billed` for so many `estimated` ones."""
+
+    billed: int = 1
+    estimated: int = 1
+
+    def of(self, tokens: int) -> int:
+        """Return the billed tokens for estimated ones, rounded down."""
+        return tokens * self.billed // self.estimated
+
+    def estimate(self, tokens: int) -> int:
+        """Return the most estimated tokens for which no more than these are billed."""
+        return tokens * self.estimated // self.billed
+
+
+PLAIN = Rate()
+"""The rate at which the estimate counts as it is."""
 
 
 def measure(text: str, counter: Counter) -> int:
@@ -105,8 +126,9 @@ def count_part(part: Part, counter: Counter = ESTIMATE) -> int:
             return measure(text, counter) + measure(raw, counter)
         case TextPart(text=text) | RefusalPart(text=text):
             return measure(text, counter)
-        case ReasoningPart(text=text, encrypted=encrypted, signature=signature):
-            return measure(text, counter) + count(encrypted) + count(signature)
+        case ReasoningPart(text=text, encrypted=encrypted):
+            # Its signature is checked and not read: nothing is billed for it.
+            return measure(text, counter) + count(encrypted)
         case ToolCall(name=name, arguments=arguments, raw=raw):
             return (
                 measure(name, counter) + measure(arguments, counter) + (measure(raw, counter) if raw else 0)

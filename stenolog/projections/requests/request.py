@@ -22,10 +22,10 @@ from stenolog.projections.messages.body_digest import (
     digest,
     sections,
 )
-from stenolog.projections.messages.explanation import Explanation, Omission, RequestPart, tokens_of
+from stenolog.projections.messages.explanation import Explanation, Omission, RequestPart, at_rate, tokens_of
 from stenolog.projections.messages.message import PIPELINE, PIPELINES, Body
 from stenolog.projections.messages.rules import HAD, REPAIRS
-from stenolog.projections.messages.sizes import COUNTER, Size
+from stenolog.projections.messages.sizes import COUNTER, LEARNED, PLAIN, Rate, Size
 
 RequestCode: TypeAlias = Literal[
     "",
@@ -43,6 +43,8 @@ RequestCode: TypeAlias = Literal[
 
 OF_BODY = ("bytes", "sha256", "receipt", "size")
 """Fields that a request keeps of its body once it was asked for."""
+OF_TOKENS = ("explanation", "size", "tokens")
+"""Fields that a request keeps of its tokens once it was asked for."""
 PATCH = "patch"
 """The key of a plan that holds the patch of another program's request."""
 
@@ -82,7 +84,8 @@ class Request:
     may read the log again for it. `tool_names` has the card's names of tools that no provider takes, by those
     in the body. `at` is the position of the view. The body has its messages under `messages_key`. `cuts` is
     how often the window was cut, `cut` the runs that it left out. `patch` is the receipt's, if another
-    program sent the request in a form of its own (see `as_sent`).
+    program sent the request in a form of its own (see `as_sent`). Tokens are those that are billed at `rate`
+    for the estimated ones.
     """
 
     agent: str
@@ -106,6 +109,20 @@ class Request:
     patch: Mapping[str, Any] | None = None
     code: RequestCode = ""
     places: tuple[int, ...] = ()
+    rate: Rate = PLAIN
+
+    def at_rate(self, rate: Rate) -> Request:
+        """Return this request with other tokens for the estimated ones."""
+        made = copy(self)
+        for name in OF_TOKENS:
+            made.__dict__.pop(name, None)
+        made.__dict__["rate"] = rate
+        return made
+
+    @property
+    def counted_by(self) -> str:
+        """The counter of its tokens: the policy's, or the learned one if they are as billed."""
+        return self.counter if self.rate == PLAIN else LEARNED.id
 
     def with_body(self, body: Body, encoded: MessageHash | None) -> Request:
         """Return this request with an equal body of its own."""
@@ -157,9 +174,14 @@ class Request:
         return self
 
     @cached_property
+    def estimated(self) -> Explanation:
+        """The explanation with tokens as estimated, or as the policy's counter counts them."""
+        return self.explain()
+
+    @cached_property
     def explanation(self) -> Explanation:
         """The `parts` and the `omissions`."""
-        return self.explain()
+        return self.estimated if self.rate == PLAIN else at_rate(self.estimated, self.rate)
 
     @property
     def parts(self) -> tuple[RequestPart, ...]:
@@ -234,7 +256,7 @@ class Request:
     @cached_property
     def tokens(self) -> int:
         """The tokens of the request, as a budget counts them."""
-        return tokens_of(self.parts)
+        return self.rate.of(tokens_of(self.estimated.parts))
 
     @property
     def repairs(self) -> tuple[RequestPart | Omission, ...]:

@@ -99,6 +99,7 @@ def finished(
         tool_names=renamed,
         code="no-model" if no_model else code,
         places=places,
+        rate=view.rate,
     )
     over, large = "", tuple[int, ...]()
     # The size is measured only where it may matter: it needs the explanation of every part.

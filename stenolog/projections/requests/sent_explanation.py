@@ -34,7 +34,7 @@ def sent_explanation(
     `request` is the built one, `messages` are recipes from it to the `body`'s. `response` is the id of the
     one that the provider continues, if any.
     """
-    explained = request.explanation
+    explained = request.estimated
     there = body.get(request.messages_key)
     # OpenAI takes a text for one message of a user.
     sent: Sequence[Any] = there if isinstance(there, list) else [{"content": there}] if there else []

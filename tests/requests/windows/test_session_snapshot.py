@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from stenolog import Entry
 from stenolog.domain.policy import Policy, policy
 from stenolog.projections.formats import FORMATS
+from stenolog.projections.messages.sizes import COUNTERS
 from stenolog.projections.requests import LaneId, lanes
 from stenolog.projections.requests.incremental import snapshot
 from stenolog.projections.requests.incremental.series import window
@@ -45,7 +46,7 @@ class Processes:
 
     def __init__(self, log: Sequence[Entry], lane: LaneId, chosen: Policy, api: str) -> None:
         self.log, self.lane, self.chosen, self.api = log, lane, chosen, api
-        self.resumed = 0
+        self.resumed, self.counter = 0, COUNTERS[chosen.counter]
         self.segments: list[MessageSegment] = []
         self.begin(self.whole(0))
 
@@ -58,7 +59,7 @@ class Processes:
         self.window, self.session = made, RequestSession(made, self.api, BLOBS)
 
     def whole(self, at: int) -> Window:
-        return window(self.lane, self.chosen, self.log[:at], blobs=BLOBS)
+        return window(self.lane, self.chosen, self.log[:at], self.counter, blobs=BLOBS)
 
     def take(self, entry: Entry) -> None:
         try:
@@ -82,7 +83,7 @@ class Processes:
         made = rest or found.snapshot([each.digest for each in self.segments])  # type: ignore[union-attr]
         read = STORED.validate_json(STORED.dump_json(made))
         rows = (self.log[at - 1] for first, last in read.window.rows for at in range(first, last + 1))
-        self.begin(Window(self.lane, self.chosen, snapshot=read.window, entries=rows, blobs=BLOBS))
+        self.begin(Window(self.lane, self.chosen, self.counter, read.window, rows, BLOBS))
         if read.written is not None:
             stored = ResumableSession(read.written, tuple(self.segments))
             assert stored.is_sound

@@ -16,6 +16,7 @@ from stenolog.domain.lanes.state import address, runs_in_words
 from stenolog.projections.analysis.explain import Missing
 from stenolog.projections.analysis.provider_bill import NO_BILL, Bill, not_recorded
 from stenolog.projections.messages.rules import HAD, HELD, NOT_CARRIED
+from stenolog.projections.messages.sizes import PLAIN
 from stenolog.projections.prices import Prices, unpriced
 from stenolog.projections.requests import Omission, Request, RequestPart
 from stenolog.projections.requests.part_texts import part_text
@@ -84,6 +85,9 @@ def head_lines(request: Request, bill: Bill = NO_BILL) -> Iterator[Piece]:
         (f" · {request.api} · {tokens} · sha256 {request.sha256[:12]}…", "dim"),
         *((f" · as {request.agent} sent it", "green"),) * (request.patch is not None),
     )  # fmt: skip
+    if request.rate != PLAIN:
+        ratio = request.rate.billed / request.rate.estimated
+        yield wrapped((f"tokens as billed so far: {ratio:.2f} for every four bytes", "dim"), hang=2)
     if bill.model:
         named = f"no model is named up to here; its answer at {bill.answer} names the model {bill.model}"
         yield wrapped((named, "dim"), hang=2)

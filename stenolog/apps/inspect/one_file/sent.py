@@ -20,6 +20,7 @@ from stenolog.projections.messages.sizes import Counter
 from stenolog.projections.requests import LaneId, Request, lanes
 from stenolog.projections.requests.as_sent import SentForms
 from stenolog.projections.requests.incremental.series import at_views
+from stenolog.projections.requests.lane_rates import LaneRates
 from stenolog.projections.requests.request import known_policy
 
 
@@ -101,7 +102,7 @@ def _of_group(
     waiting: dict[int, list[SentCall]] = defaultdict(list)
     for call in group:
         waiting[call.view].append(call)
-    forms = SentForms(entries, group[0].lane, blobs)
+    forms, rates = SentForms(entries, group[0].lane, blobs), LaneRates(group[0].lane).extend(entries)
     lane, given, why = group[0].lane, group[0].policy, "the agent took no part yet"
     try:
         for call, series in at_views(waiting, entries, lane, given, counters, blobs, explained=True):
@@ -110,7 +111,7 @@ def _of_group(
                 continue
             built = series.request(call.api)
             sent = built if call.receipt is None else forms.form(built, call.receipt)
-            yield SentRequest(call, sent)
+            yield SentRequest(call, rates.counted(sent))
     except StenologError as error:
         why = str(error)
     for left in waiting.values():

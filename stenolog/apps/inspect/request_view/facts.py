@@ -66,7 +66,7 @@ def tools(request: Request) -> list[ToolFact]:
             str(tool.get("name") or tool.get("type", "")),
             str(tool.get("description", "")),
             to_json(next((tool[key] for key in SCHEMAS if key in tool), {}), indent=2).decode()[:LONGEST],
-            count_json(tool, counter),
+            request.rate.of(count_json(tool, counter)),
         )
         for tool in _each(request.body.get("tools") or ())
     ]

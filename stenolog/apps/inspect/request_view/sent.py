@@ -55,7 +55,7 @@ def explained_and_sent(query: Query) -> tuple[Request, Sent]:
     is_whole = first is None or is_asked_before(query.conversation.entries(), first.position)
     answers = Answers(_answer(query, calls), last, first, _program(query, calls), is_whole)
     followed = answers.own or _error(query, calls)
-    billed = bill_by(request, answers, lambda at: _request_at(query, at).size.tokens)
+    billed = bill_by(request, answers, lambda at: _request_at(query, at).at_rate(request.rate).tokens)
     cache = _cache(query, followed)
     return request, Sent(before, shared, followed, billed, cache)
 

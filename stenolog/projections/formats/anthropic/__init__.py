@@ -45,4 +45,5 @@ FORMAT = Format(
     stream=Reference(f"{__name__}.stream", "AnthropicStream").new_value,
     cache=Reference(f"{__name__}.cache", "CACHE"),
     endpoint=ENDPOINT,
+    billed=140,
 )

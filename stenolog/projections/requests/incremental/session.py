@@ -337,4 +337,4 @@ class TokenMeter(RequestSession):
         # What stands for a missing blob must not be frozen: the blob may be there by the next request.
         if builder.missing:
             self.writer, self.is_missing = None, True
-        return found
+        return self.window.rate.of(found)

@@ -189,6 +189,7 @@ def _tail(window: Window) -> WindowSnapshot:
         window.memory,
         window.cuts,
         tuple(window.scopes),
+        window.bills,
     )
 
 

@@ -21,6 +21,7 @@ from stenolog.projections.messages.explanation import Omission
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.rules import NO_ROOM
 from stenolog.projections.messages.sizes import ESTIMATE, Counter, Size, total
+from stenolog.projections.requests.pipeline.bills import NO_BILLS, Bills
 from stenolog.projections.requests.pipeline.budget import (
     POSITION,
     Cap,
@@ -85,6 +86,7 @@ class WindowSnapshot(NamedTuple):
     own: LaneMemory = LaneMemory()
     cuts: int = 0
     scopes: tuple[Scopes, ...] = ()
+    bills: Bills = NO_BILLS
 
 
 START = WindowSnapshot()
@@ -116,11 +118,13 @@ class Window(View):
         """`entries` are those at the rows of `snapshot`. Raises `InvalidPolicyError`."""
         super().__init__(lane, policy, counter, blobs)
         self.position, self.state, self.settings = snapshot.position, snapshot.state, snapshot.settings
-        self.memory, self.cuts = snapshot.own, snapshot.cuts
+        self.memory, self.cuts, self.bills = snapshot.own, snapshot.cuts, snapshot.bills
         self.left_out, self.summaries = list(snapshot.left_out), list(snapshot.summaries)
         self.private, self.scopes = list(snapshot.private), list(snapshot.scopes)
         self.pairing = ToolCallIndex(snapshot.waiting, snapshot.pairs)
         self.entries = list(entries)
+        if self.learns and self.position:
+            self.rate = self._rate_of(self.bills)
         self._answered = 0
         self.frozen = FrozenPrefix()
         self.holes = NEWEST if any(run.rule == NO_ROOM for run in self.left_out) else frozenset()
@@ -140,7 +144,7 @@ class Window(View):
         made.pairing = self.pairing.copy()
         made.frozen, made.measure = FrozenPrefix(), copy(self.measure)
         if self.uncut is not None:
-            _, entries, left_out, summaries, pairing, _ = self.uncut
+            _, entries, left_out, summaries, pairing, *_ = self.uncut
             made.uncut = self.uncut._replace(
                 entries=list(entries),
                 left_out=list(left_out),
@@ -169,6 +173,7 @@ class Window(View):
             self.memory,
             self.cuts,
             tuple(self.scopes),
+            self.bills,
         )
 
     def take(self, entry: Entry) -> Arrival:
@@ -176,7 +181,7 @@ class Window(View):
 
         Raises `PartialWindowError`; the window is then of no use any more.
         """
-        kept_by = self._kept_by if self.holes else None
+        kept_by, rate = self._kept_by if self.holes else None, self.rate
         arrival = super().take(entry)
         row = None if arrival.rule else self._row(entry)
         is_plain = row is not None and row.plain
@@ -192,6 +197,10 @@ class Window(View):
             released = bool(self.holes) and (self._kept_by != kept_by or not self.holes.isdisjoint(NEWEST))
             # What is not plain may bring entries back, or stand where it was not measured.
             surely = released or (not is_plain and moves_others(self.rows, entry, self.voice))
+            if arrival.rule == "setting" or self.rate != rate:
+                # A card, a mode or a bill changes the room that is left.
+                asks = self.policy.reminder or self.policy.away
+                self._caps = caps_now(self, self.contents() if asks else NOTHING_SHOWN)
             self._keep_within_caps(arrival, surely=surely)
         return arrival
 
@@ -346,10 +355,6 @@ class Window(View):
 
     def _keep_within_caps(self, arrival: Arrival, *, surely: bool) -> None:
         """Cut if the window has outgrown a cap; measure only if it could have."""
-        # A card or a mode changes what stands around the conversation, and so the room that is left.
-        if arrival.rule == "setting":
-            asks = self.policy.reminder is not None or self.policy.away is not None
-            self._caps = caps_now(self, self.contents() if asks else NOTHING_SHOWN)
         if surely or not (self.surely_fits() or self._fits_as_shown() or self._slide()):
             fitted = fit(self, self.contents)
             self._caps, self._sizes = tuple(cap for cap, _ in fitted), [size for _, size in fitted]

@@ -18,7 +18,7 @@ from stenolog.domain.parts import says_something
 from stenolog.domain.policy import Budget, Policy
 from stenolog.projections.messages.message import Message
 from stenolog.projections.messages.rules import NO_ROOM
-from stenolog.projections.messages.sizes import Size, total
+from stenolog.projections.messages.sizes import PLAIN, Rate, Size, total
 from stenolog.projections.views.lines import was_retried
 
 from .lane import pinned
@@ -55,8 +55,11 @@ class Cap(NamedTuple):
     recent: bool = False
 
 
-def caps(policy: Policy, around: Size = NOTHING) -> tuple[Cap, ...]:
-    """Return every cap of a policy. `around` is the maximum size around the conversation."""
+def caps(policy: Policy, around: Size = NOTHING, rate: Rate = PLAIN) -> tuple[Cap, ...]:
+    """Return every cap of a policy. `around` is the maximum size around the conversation.
+
+    Tokens are estimated ones; the budget's are billed at a `rate`.
+    """
     found = []
     n, step = policy.history.window
     if n is not None:
@@ -64,15 +67,15 @@ def caps(policy: Policy, around: Size = NOTHING) -> tuple[Cap, ...]:
         target = _messages(max(n + 1 - step, 1))
         found.append(Cap("beyond-last", _messages(n), target, recent=bool(policy.history.keeps)))
     if policy.budget is not None:
-        found.append(_of_budget(policy.budget, around))
+        found.append(_of_budget(policy.budget, around, rate))
     return tuple(found)
 
 
-def _of_budget(budget: Budget, around: Size) -> Cap:
+def _of_budget(budget: Budget, around: Size, rate: Rate) -> Cap:
     """Return the budget less its reserve, and the part that a cut leaves: small, so that cuts are rare."""
     room, target = [], []
-    for name, limit, needed in zip(Size._fields, limits(budget), around, strict=True):
-        left = limit if limit == ENDLESS else max(limit - _reserve(budget, name, limit, needed), 0)
+    for name, limit, needed in zip(Size._fields, limits(budget, rate), around, strict=True):
+        left = limit if limit == ENDLESS else max(limit - _reserve(budget, name, limit, needed, rate), 0)
         room.append(left)
         target.append(limit if limit == ENDLESS else _target(left, budget.cut_to))
     return Cap("over-budget", Size(*room), Size(*target))
@@ -82,18 +85,19 @@ def _target(room: int, cut_to: int | None) -> int:
     return room // KEPT if cut_to is None else room * cut_to // 100
 
 
-def limits(budget: Budget) -> Size:
-    """Return the budget's limits, infinite if unset."""
-    given = (budget.messages, budget.characters, budget.tokens, budget.bytes)
+def limits(budget: Budget, rate: Rate = PLAIN) -> Size:
+    """Return the budget's limits, infinite if unset; tokens as estimated, if they are billed at a rate."""
+    tokens = None if budget.tokens is None else rate.estimate(budget.tokens)
+    given = (budget.messages, budget.characters, tokens, budget.bytes)
     return Size(*(ENDLESS if limit is None else limit for limit in given))
 
 
-def _reserve(budget: Budget, name: str, limit: int, needed: int) -> int:
+def _reserve(budget: Budget, name: str, limit: int, needed: int, rate: Rate) -> int:
     """Return the reserve: the size of the text around the conversation, or more (see `RESERVE`)."""
     if name == "messages":
         return needed
     if name == "tokens" and budget.reserve is not None:
-        return max(budget.reserve, needed)
+        return max(rate.estimate(budget.reserve), needed)
     return max(limit // RESERVE, needed)
 
 
@@ -217,8 +221,8 @@ def since_last_turn(
 
 
 def caps_now(view: View, shown: Contents) -> tuple[Cap, ...]:
-    """Return a view's caps under the current card and settings."""
-    return caps(view.policy, reserved_size(view, shown) if view.policy.budget else NOTHING)
+    """Return a view's caps under the current card, settings and rate."""
+    return caps(view.policy, reserved_size(view, shown) if view.policy.budget else NOTHING, view.rate)
 
 
 def unit_sizes(view: View, shown: Contents, must_stay: Collection[int] = ()) -> list[Size]:

@@ -20,12 +20,15 @@ from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.projections.messages.explanation import Omission
 from stenolog.projections.messages.message import EMPTY_BLOBS, PIPELINE, PIPELINES, Message
 from stenolog.projections.messages.rules import NO_ROOM
-from stenolog.projections.messages.sizes import ESTIMATE, Counter, count_parts
+from stenolog.projections.messages.sizes import ESTIMATE, LEARNED, OVERHEAD, PLAIN, Counter, Rate, count_parts
 from stenolog.projections.views.context import SummaryRecord, read_context
 from stenolog.projections.views.tool_pairs import CallKey, Pair, ToolCallIndex
+from stenolog.projections.views.usage import counts_elsewhere
 
 from .attribution import attribute, chosen, rewritten
 from .attribution_style import attribution_style
+from .bills import NO_BILLS, Bills
+from .edits import is_edit
 from .lane import LaneId, LaneMemory, Now, remember
 from .measure import Measure
 from .omissions import merge_cuts, said_by
@@ -78,6 +81,7 @@ class Uncut(NamedTuple):
     summaries: list[SummaryRecord]
     pairing: ToolCallIndex
     cuts: int
+    bills: Bills
 
 
 class View:
@@ -86,7 +90,8 @@ class View:
     `entries` are those that the lane may be shown, `left_out` the hidden runs, with the rule. `private` are
     the runs of what was not for the lane, which no summary may mention. `cuts` is the number of cuts so far.
     `voice` is the lane, and all others whose words the policy shows as its own. `version` is the pipeline's.
-    `holes` are the reasons for which something older stayed beside what had no room.
+    `holes` are the reasons for which something older stayed beside what had no room. `bills` are the lane's,
+    and `rate` is theirs, under a policy with the learned counter.
     """
 
     def __init__(
@@ -117,6 +122,8 @@ class View:
         self.cuts = 0
         self.holes: frozenset[str] = frozenset()
         self.uncut: Uncut | None = None
+        self.learns = counter.id == LEARNED.id
+        self.bills, self.rate = NO_BILLS, PLAIN
         self._latest: Event | None = None
 
     def take(self, entry: Entry) -> Arrival:
@@ -151,6 +158,8 @@ class View:
                 # As it was then: a result that came later must not change whether the summary was allowed.
                 open_calls = tuple(call.position for _, call in before.open_calls())
                 self.summaries.append(SummaryRecord(summary, open_calls))
+        if self.learns:
+            self._learn(entry, is_shown=not rule)
         return Arrival(rule, pair, summary)
 
     def _take_summary(self, position: int, event: AssistantMessage, rule: str) -> tuple[str, Summary | None]:
@@ -187,6 +196,27 @@ class View:
             messages = rewritten(messages, entry, self.transforms, self.counter)  # stage 4, its end
         return messages
 
+    def _learn(self, entry: Entry, *, is_shown: bool) -> None:
+        """Take an entry's bill in, and what it adds to the lane's requests."""
+        event, bills, goes_on = entry.event, self.bills, False
+        # What leaves the context, or comes back, makes two bills no measure of what came between them.
+        if isinstance(event, ModeSwitch) or getattr(event, "covers", None) or is_edit(event):
+            bills = bills.interrupted()
+        elif isinstance(event, AssistantMessage) and self.lane.wrote(event) and event.purpose == "answer":
+            response = response_of(event)
+            goes_on = bool(response) and response == bills.response
+            bills = bills.with_answer(response)
+            if event.usage is not None and event.usage.input and not counts_elsewhere(event):
+                bills = bills.with_bill(self.memory.model, event.usage.input)
+        if is_shown:
+            sizes = [count_parts(message.parts) + OVERHEAD for message in self.messages_of(entry)]
+            bills = bills.with_text(sum(sizes) - OVERHEAD * (goes_on and bool(sizes)))
+        self.bills, self.rate = bills, self._rate_of(bills)
+
+    def _rate_of(self, bills: Bills) -> Rate:
+        card = self.settings.card_of(self.lane.agent)
+        return bills.rate(self.memory.model or card.model)
+
     def cut(self, gone: Mapping[int, str], rule: str, oldest: int) -> None:
         """Remove entries because a cap is outgrown, by a rule.
 
@@ -194,9 +224,11 @@ class View:
         """
         if self.uncut is None and (response := self._response):
             pairing = ToolCallIndex(self.pairing.waiting, self.pairing.pairs.values())
-            held = self.entries, self.left_out, self.summaries, pairing, self.cuts
+            held = self.entries, self.left_out, self.summaries, pairing, self.cuts, self.bills
             self.uncut = Uncut(response, *held)
         self.cuts += 1
+        if self.learns:
+            self.bills = self.bills.interrupted()
         # Before newer ones, or with nothing older that counts, they are just older: the runs must not grow.
         anew = min((position for position, why in gone.items() if why == NO_ROOM), default=0)
         edge = max(anew, oldest)
@@ -228,7 +260,7 @@ class View:
         uncut, self.uncut = self.uncut, None
         if uncut is None or uncut.response != self._response:
             return False
-        _, self.entries, self.left_out, self.summaries, self.pairing, self.cuts = uncut
+        _, self.entries, self.left_out, self.summaries, self.pairing, self.cuts, self.bills = uncut
         self.holes = NEWEST
         return True
 

@@ -12,13 +12,15 @@ from stenolog.projections.analysis import provider_bill
 from stenolog.projections.requests import LaneId, Request
 
 from .building import request as build_request
+from .rates import as_billed
 
 
 def bill_at(conversation: StreamHandle, agent: str, task: str, at: int | None) -> provider_bill.Bill:
     """See `Conversation.bill`."""
     entries = list(conversation.entries())
     api = provider_bill.lane_apis(entries).of(LaneId(agent, task))
-    return bill_of(conversation, build_request(conversation, agent, task, at, api, None), entries)
+    request = as_billed(conversation, build_request(conversation, agent, task, at, api, None))
+    return bill_of(conversation, request, entries)
 
 
 class Answers(NamedTuple):
@@ -44,7 +46,7 @@ def bill_of(conversation: StreamHandle, request: Request, entries: Sequence[Entr
 
     def rebuilt(at: int) -> int:
         api = request.api.partition("@")[0]
-        return build_request(conversation, lane.agent, lane.task, at, api, None).size.tokens
+        return build_request(conversation, *lane, at, api, None).at_rate(request.rate).tokens
 
     first = provider_bill.first_answer(entries, lane)
     answers = Answers(
@@ -60,7 +62,7 @@ def bill_of(conversation: StreamHandle, request: Request, entries: Sequence[Entr
 def bill_by(request: Request, answers: Answers, rebuilt: Callable[[int], int]) -> provider_bill.Bill:
     """Return a request's bill from its answers.
 
-    `rebuilt` returns the tokens of the lane's request at an earlier position.
+    `rebuilt` returns the tokens of the lane's request at an earlier position, at the request's rate.
     """
     answer = answers.own
     has_prompt = any(part.rule == "persona" for part in request.parts)

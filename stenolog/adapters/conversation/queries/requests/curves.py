@@ -14,6 +14,7 @@ from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.store.reading import reader
 from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.projections.context_curve import ContextCurve
+from stenolog.projections.context_curve.samples import as_billed
 from stenolog.projections.context_curve.sparkline import context_points
 from stenolog.projections.context_curve.tracer import ContextTracer, TracedContext
 from stenolog.projections.fold import Fold
@@ -21,6 +22,7 @@ from stenolog.projections.requests import PIPELINE, LaneId, check_takes_part
 from stenolog.projections.views.usage import usage
 
 from .lanes import LANE_APIS, api_of
+from .rates import rates_of
 from .token_counters import COUNTERS
 from .window_cache import windows_of
 
@@ -54,7 +56,8 @@ def context_curve(
         tracer = _fresh(conversation, lane, head, is_enough)
     end = head if at is None else at
     _keep(conversation, tracer, head)
-    samples = tracer.samples
+    rates = rates_of(conversation, lane)
+    samples = tracer.samples if rates is None else as_billed(tracer.samples, rates)
     if end < head:
         samples = [sample for sample in samples if sample.position <= end]
     # A cut behind the last request has cut nothing that was sent.

@@ -25,6 +25,7 @@ from stenolog.projections.requests.incremental.window import Window
 
 if TYPE_CHECKING:
     from stenolog.projections.context_curve.tracer import ContextTracer
+    from stenolog.projections.requests.lane_rates import LaneRates
 
 ROWS = 50_000
 """So many entries are held at most, over all windows of a log; one window is held even if it is larger."""
@@ -32,6 +33,8 @@ REQUESTS = 16
 """So many requests of the past are kept at most; a large one takes some megabytes."""
 TRACERS = 4
 """So many tracers are held at once."""
+RATES = 64
+"""The lanes whose rates are held."""
 NAMED = 64
 """So many policies are known by name at most."""
 STRIDE = 64
@@ -141,6 +144,7 @@ class WindowCache:
         self._held: OrderedDict[Key, tuple[CachedWindow, int]] = OrderedDict()
         self._rows = 0
         self._tracers: OrderedDict[tuple[int, LaneId], ContextTracer] = OrderedDict()
+        self._rates: OrderedDict[tuple[int, LaneId], LaneRates] = OrderedDict()
         self._named: dict[int, tuple[PolicyLike, str]] = {}
         self._requests: OrderedDict[tuple[object, ...], Request] = OrderedDict()
         self._guard = Lock()
@@ -240,14 +244,27 @@ class WindowCache:
             while len(self._tracers) > TRACERS:
                 self._tracers.popitem(last=False)
 
+    def take_rates(self, key: tuple[int, LaneId]) -> LaneRates | None:
+        """Return a lane's rates, the caller's until put back; None if not cached."""
+        with self._guard:
+            return self._rates.pop(key, None)
+
+    def put_rates(self, key: tuple[int, LaneId], rates: LaneRates) -> None:
+        """Cache a lane's rates; evict the least recently used of too many."""
+        with self._guard:
+            self._rates[key] = rates
+            while len(self._rates) > RATES:
+                self._rates.popitem(last=False)
+
     def drop(self, key: int) -> None:
         """Drop a conversation's windows."""
         self.settle()  # what it writes must not come after the deletion
         with self._guard:
             for held in [held for held in self._held if held.key == key]:
                 self._rows -= self._held.pop(held)[1]
-            for traced in [traced for traced in self._tracers if traced[0] == key]:
-                del self._tracers[traced]
+            for held_by_lane in (self._tracers, self._rates):
+                for lane in [lane for lane in held_by_lane if lane[0] == key]:
+                    del held_by_lane[lane]
             for known in [known for known in self._requests if known[0] == key]:
                 del self._requests[known]
 
@@ -257,6 +274,7 @@ class WindowCache:
         with self._guard:
             self._held.clear()
             self._tracers.clear()
+            self._rates.clear()
             self._requests.clear()
             self._rows = 0
 
