@@ -246,7 +246,8 @@ def first_loads(page: Page, url: str) -> Iterator[Row]:
     """Yield a row for each page of a conversation that nobody has looked at yet."""
     for name in PAGES:
         page.goto("about:blank")
-        taken = timed(partial(loaded, page, f"{url}/{name}/{name}%20of%20{COLD}?at={COLD}&agent=coder"))
+        address = f"{url}/{name}/{name}%20of%20{COLD}?at={COLD}&agent=coder"
+        taken = timed(partial(page.goto, address))  # a page that goes on by itself is navigated at once
         yield Row(f"{COLD:,} entries, the first load of /{name}", taken * 1e3, 1000, "ms")
 
 

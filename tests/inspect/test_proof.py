@@ -29,7 +29,7 @@ def log(log: stenolog.Log) -> stenolog.Log:
 
 def test_each_request_that_has_a_receipt_is_built_again(web: TestClient, log: stenolog.Log) -> None:
     page = web.get("/proof/talk").text
-    assert "✓ same 2, differs 0, not provable 0" in words(page)
+    assert "✓ 2 requests are what was sent, 0 differ, 0 cannot be proved" in words(page)
     assert f"{log['talk'].position} entries, each as it was written" in words(page)
     assert 'class="result good"' in page
     assert page.rstrip().endswith("</html>")
@@ -38,7 +38,7 @@ def test_each_request_that_has_a_receipt_is_built_again(web: TestClient, log: st
 def test_a_changed_word_turns_it_red_at_the_next_look_with_its_place(
     web: TestClient, log: stenolog.Log, db: Path
 ) -> None:
-    assert "✓ same 2" in words(web.get("/proof/talk").text)
+    assert "✓ 2 requests" in words(web.get("/proof/talk").text)
     with sqlite3.connect(db) as other:
         [(number, state)] = other.execute(
             "SELECT rowid, state FROM stored_events WHERE CAST(state AS TEXT) LIKE '%And why%'"
@@ -48,7 +48,7 @@ def test_a_changed_word_turns_it_red_at_the_next_look_with_its_place(
     other.close()
     page = web.get("/proof/talk").text
     assert 'class="result bad"' in page
-    assert "same 1, differs 1, not provable 0" in words(page)
+    assert "1 requests are what was sent, 1 differ, 0 cannot be proved" in words(page)
     assert '<a href="/entry/talk?at=4">4</a><td><code>/digest</code>' in page
     assert re.search(r'<a href="/request/talk\?at=4&amp;agent=coder">4</a>', page)
     assert web.get("/proof.json/talk").json()["status"] == "failed"
@@ -58,7 +58,7 @@ def test_a_changed_byte_of_the_file_itself_is_seen_though_the_log_is_open(
     web: TestClient, log: stenolog.Log, db: Path
 ) -> None:
     log.recorder.compact()
-    assert "✓ same 2" in words(web.get("/proof/talk").text)
+    assert "✓ 2 requests" in words(web.get("/proof/talk").text)
     content = db.read_bytes()
     assert content.count(b"And why?") >= 1
     at = content.index(b"And why?")

@@ -180,6 +180,27 @@ def test_a_request_of_thousands_of_parts_is_folded_and_each_part_has_an_address(
     assert nodes(web.get("/c/long?agent=coder").text) < 2_000
 
 
+def test_a_long_request_has_an_outline_whose_links_lead_to_its_turns(
+    web: TestClient, log: stenolog.Log
+) -> None:
+    long_talk(log, 1_500)
+    page = web.get("/request/long?agent=coder").text
+    links = re.findall(r'<a href="([^"]*)#part-(\d+)"><span class="words">(.*?)</span>', page)
+    assert 50 < len(links) <= 100
+    for address, number, said in (links[1], links[50], links[-1]):
+        there = web.get(unescape(address)).text if address else page
+        assert said in words(there.partition(f'id="part-{number}"')[2][:2_000])
+    sums = [int(each.replace(",", "")) for each in re.findall(r'</span> <span class="number">([\d,]+)', page)]
+    assert sum(sums) > 1_500
+    assert 'class="outline"' not in web.get("/request/talk?agent=coder").text
+
+
+def test_tabs_that_lead_to_nothing_are_not_there(web: TestClient, log: stenolog.Log) -> None:
+    log["nobody"].append(UserMessage("Is anybody there?"))
+    page = web.get("/read/nobody").text
+    assert re.findall(r'data-screen="(\w+)"', page) == ["read", "c", "proof"]
+
+
 def test_a_long_text_is_cut_and_leads_to_the_whole(web: TestClient, log: stenolog.Log) -> None:
     made = talk(log)
     long = "word " * 2_000_000

@@ -51,14 +51,14 @@ Trigger: TypeAlias = Literal[
 ]
 T = TypeVar("T")
 TRIGGERS: Final[dict[Trigger, str]] = {
-    "asked": "something has arrived that this lane should answer",
-    "answered": "the lane's model has answered",
-    "resulted": "one of the lane's tool calls has its result",
-    "erred": "the lane's model call failed",
+    "asked": "something has arrived that this agent should answer",
+    "answered": "the agent's model has answered",
+    "resulted": "one of the agent's tool calls has its result",
+    "erred": "the agent's model call failed",
     "approved": "a person approved a call",
     "refused": "a person refused a call",
-    "cancelled": "a person, or the loss of the connection to one, stopped the lane",
-    "continued": "a person told the lane to go on",
+    "cancelled": "a person, or the loss of the connection to one, stopped the agent",
+    "continued": "a person told the agent to go on",
     "joined": "the agent takes part",
     "left": "the agent takes part no longer",
 }

@@ -105,7 +105,8 @@ def outline(request: Request, turns: Mapping[int, str]) -> list[Stretch]:
         if position in turns and position > found[-1].position:
             found.append(Stretch(number, position, turns[position], 0))
         found[-1] = found[-1]._replace(tokens=found[-1].tokens + part.tokens_out)
-    step = -(-len(found) // STRETCHES)
+    found = [each for each in found if each.tokens]
+    step = -(-len(found) // STRETCHES) or 1
     groups = (found[first : first + step] for first in range(0, len(found), step))
     return [group[0]._replace(tokens=sum(each.tokens for each in group)) for group in groups]
 
