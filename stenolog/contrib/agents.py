@@ -138,7 +138,7 @@ KIMI = Program(
     ),
     foreign=(
         Foreign(
-            "the context of a Kimi CLI session, imported by its `wire.jsonl`,",
+            "the context of a Kimi CLI session, beside its `wire.jsonl`",
             shows(role=("_system_prompt", "_checkpoint", "_usage")),
             is_stream=True,
         ),

@@ -136,7 +136,7 @@ USER: Json = {"type": "user", "uuid": "1", "parentUuid": None, "sessionId": "s"}
         ("an Antigravity session", [{"step_index": 0, "source": "MODEL", "type": "USER_INPUT"}]),
         ("a Grok CLI session", [{"type": "user", "content": "hi"}, {"type": "x", "model_fingerprint": "f"}]),
         (
-            "the context of a Kimi CLI session, imported by its `wire.jsonl`,",
+            "the context of a Kimi CLI session, beside its `wire.jsonl`",
             [{"role": "_system_prompt", "content": "Be brief."}, {"role": "user", "content": "Hi"}],
         ),
         ("a Droid stream", [{"type": "completion", "finalText": "Done"}]),

@@ -41,7 +41,7 @@ class Amp(importers.MessageSession):
         self.time = as_time(head.get("created"), self.time)
         self.setup.title = importers.title_of(as_str(head.get("title"))) or None
         trees = as_list(as_dict(as_dict(head.get("env")).get("initial")).get("trees"))
-        folders = [as_str(as_dict(tree).get("uri")) for tree in trees]
+        folders = [as_str(as_dict(tree).get("uri")).removeprefix("file://") for tree in trees]
         self.setup.mode = as_str(head.get("agentMode")) or self.setup.mode
         about = {"cwd": next(filter(None, folders), ""), "relationships": head.get("relationships")}
         self.setup.about(self.system, about)

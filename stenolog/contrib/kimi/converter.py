@@ -95,7 +95,8 @@ class Kimi(importers.SessionConverter):
                     "persona": as_str(value.get("systemPrompt")),
                     "model": as_str(value.get("modelAlias")),
                 }
-                about = {"cwd": as_str(value.get("cwd")), "thinking": as_str(value.get("thinkingEffort"))}
+                where = value.get("cwd") or as_dict(value.get("environmentDisclosure")).get("cwd")
+                about = {"cwd": as_str(where), "thinking": as_str(value.get("thinkingEffort"))}
                 if not agent and (about := {name: fact for name, fact in about.items() if fact}):
                     self.setup.also(self.system, about)
             case "llm.request":
