@@ -34,7 +34,7 @@ def node(id: str, parent: str | None, role: str = "", time: float = 0, **fields:
 
 
 def export(*nodes: Any, current: str = "", **fields: Any) -> bytes:
-    mapping = {str(each["id"]) if isinstance(each, dict) else "odd": each for each in nodes}
+    mapping = {str(each.get("id")) if isinstance(each, dict) else "odd": each for each in nodes}
     about = {"title": "Rye", "create_time": 1_767_000_000.5, "conversation_id": "6543-c", **fields}
     return json.dumps(
         [{**about, "mapping": mapping, "current_node": current or next(reversed(mapping))}]

@@ -13,12 +13,12 @@ import pytest
 import stenolog
 from stenolog import AssistantMessage, LlmError, Log, ToolResult, UserMessage
 from stenolog.errors import CallerError, UnknownFormatError
-from stenolog.importers import Report, import_file
+from stenolog.importers import import_file
 from stenolog.parts import ImagePart, ReasoningPart
 from stenolog.projections.requests.proofs import proofs
 from tests.recording.given import anthropic, assistant, call, result, said, thought, user
 from tests.requests.judging import SHARED
-from tests.transcripts.given import Import, Json
+from tests.transcripts.given import Import, Json, lines
 
 pytestmark = pytest.mark.usefixtures("sound")
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
@@ -77,8 +77,9 @@ def at(n: int) -> str:
 
 def entry(n: int, sent: Json, answer: bytes | Json, status: int = 200, url: str = "", **fields: Any) -> Json:
     """Return an entry of an archive, with secrets in all places that are made for them."""
-    kind = "text/event-stream" if isinstance(answer, bytes) else "application/json"
-    text = answer.decode() if isinstance(answer, bytes) else json.dumps(answer)
+    text = answer.decode() if isinstance(answer, bytes) else answer
+    kind = "text/event-stream" if isinstance(text, str) else "application/json"
+    text = text if isinstance(text, str) else json.dumps(text)
     headers = {"Authorization": f"Bearer {SECRETS[0]}", "x-api-key": SECRETS[0], "User-Agent": "curl/8"}
     headers |= {"Cookie": f"session={SECRETS[2]}", "Proxy-Authorization": f"Basic {SECRETS[3]}"}
     given = {"Content-Type": kind, "Set-Cookie": f"session={SECRETS[2]}", "Content-Encoding": "br"}
@@ -375,7 +376,7 @@ WIRE = sorted((SHARED / "transcripts" / "api_wire").glob("*.jsonl"))
 def test_each_recorded_call_of_a_provider_is_taken_down_once_in_its_bytes(path: Path, into: Import) -> None:
     calls = [json.loads(line) for line in path.read_text().splitlines()]
     entries = [
-        entry(n, each["request"], _answer(each["response"]), each["status"], url=each["uri"])
+        entry(n, each["request"], each["response"], each["status"], url=each["uri"])
         for n, each in enumerate(calls)
     ]
     into.file(archive(*entries), "wire.har")
@@ -383,15 +384,16 @@ def test_each_recorded_call_of_a_provider_is_taken_down_once_in_its_bytes(path: 
     entries_of = [list(into.log[name].entries()) for name in into.log.names()]
     found = [proof for each in entries_of for proof in proofs(each, blobs=into.log.blobs)]
 
-    assert _problems(first) == _problems(again) == []
+    assert first.skipped == again.skipped == []
     assert sum(one.appended for one in again.conversations) == 0
     assert len(found) == len(calls)
     assert {(proof.outcome, proof.covers) for proof in found} == {("same", "sent")}
 
 
-def _answer(given: Any) -> Any:
-    return given.encode() if isinstance(given, str) else given
+def test_more_conversations_than_are_taken_up_again_are_known_again(into: Import) -> None:
+    failed = [{**payload(n, ASKED, ERROR, 429), "startTime": 1772355600 + 9_000 * n} for n in range(66)]
+    into.records(*failed)
+    again = into.file(lines(*failed), "copy.jsonl").report
 
-
-def _problems(report: Report) -> list[Any]:
-    return [*report.skipped, *(skip for one in report.conversations for skip in one.skipped)]
+    assert len(into.log.names()) == len(failed)
+    assert sum(one.appended for one in again.conversations) == 0

@@ -89,6 +89,11 @@ class Naming:
         self._used: set[str] = set()
         self.is_alone = True
 
+    def knows(self, own: str) -> bool:
+        """Return whether the log has a session of that id, under any name."""
+        marks = (mark_of("\n".join(each)) for each in ([own], [own, *self.asked]))
+        return own in self._log or any(name_now(self._log, mark) is not None for mark in marks)
+
     def find_place(self, own: str, is_held: Callable[[Conversation], bool] = lambda _: False) -> Place:
         """Return a conversation's place: an earlier import's, else by its name."""
         id = own if own and self._is_session else self._file and f"{self._file}\n{own}"

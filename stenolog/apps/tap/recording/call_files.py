@@ -26,7 +26,7 @@ from stenolog.adapters.importers.intake.report import Imported, LeftOut
 from stenolog.adapters.importers.intake.whole_file import WholeFile
 from stenolog.apps.tap.exchanges.answers import answer_of
 from stenolog.apps.tap.exchanges.exchange import Answered, RecordedExchange, headers_in, without_encoding
-from stenolog.apps.tap.exchanges.identity import SESSION_HEADERS
+from stenolog.apps.tap.exchanges.identity import SESSION_HEADERS, client_of
 from stenolog.apps.tap.exchanges.wire import api_of, wire_request
 from stenolog.apps.tap.relay.heads import recorded_answer_headers, recorded_request_headers, recorded_target
 from stenolog.domain.entry import EPOCH
@@ -45,6 +45,7 @@ from stenolog.projections.messages.json_fields import (
     micro_dollars,
 )
 
+from .placing import new_name
 from .session import Session
 from .transcriber import Transcriber
 
@@ -256,6 +257,10 @@ class _Recording:
     def take(self, exchange: RecordedExchange, record: Record) -> None:
         """Append an exchange, unless it is in the log."""
         self._record = record
+        name = new_name(client := client_of(exchange), exchange)
+        if exchange.id not in self._tap.recorded and self._file.naming.knows(name):
+            # It began a conversation, and must not be looked for in what others have become since.
+            self._tap.placing.add(name, client, "", exchange)
         if self._tap.request(exchange):
             session = self._tap.places[exchange.id].session
             self._tap.answer(exchange)

@@ -106,7 +106,7 @@ class Placing:
 
     def _by_id(self, exchange: RecordedExchange, request: WireRequest, identity: Identity) -> LanePlace:
         id = f"{identity.client}-{identity.session}"
-        session = self.sessions.get(id) or self._added(id, identity.client, id, exchange)
+        session = self.sessions.get(id) or self.add(id, identity.client, id, exchange)
         rule = identity.rule
         if identity.agent:
             cause = None
@@ -264,19 +264,24 @@ class Placing:
         return None
 
     def _new(self, exchange: RecordedExchange, request: WireRequest, identity: Identity) -> LanePlace:
-        # Two taps count their exchanges alike; recorded again after a crash, an exchange has its name again.
-        mark = sha256(exchange.id.encode()).hexdigest()[:6]
-        id = f"{identity.client}-{exchange.time:%Y%m%d-%H%M%S}-{mark}"
-        session = self._added(id, identity.client, "", exchange)
+        session = self.add(new_name(identity.client, exchange), identity.client, "", exchange)
         if identity.kind == "title":
             session.title_words = _all_words(request)
         return LanePlace(session, identity.kind if identity.kind in SIDE else "", "new")
 
-    def _added(self, name: str, client: str, id: str, exchange: RecordedExchange) -> Session:
+    def add(self, name: str, client: str, id: str, exchange: RecordedExchange) -> Session:
+        """Return a new session, or one that was recorded before under that name."""
         session = self._begin(name, client, exchange)
         session.id = id or name
         self.adopt(name, session)
         return session
+
+
+def new_name(client: str, exchange: RecordedExchange) -> str:
+    """Return the name of a conversation that begins with an exchange, and no id of a session."""
+    # Two taps count their exchanges alike; recorded again after a crash, an exchange has its name again.
+    mark = sha256(exchange.id.encode()).hexdigest()[:6]
+    return f"{client}-{exchange.time:%Y%m%d-%H%M%S}-{mark}"
 
 
 def _chain(hashes: Iterable[str]) -> Iterator[str]:
