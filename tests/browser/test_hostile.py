@@ -84,6 +84,12 @@ def test_the_list_of_hostile_names_is_text_and_its_links_lead_to_the_conversatio
         for link in dict.fromkeys(links):
             answer = page.request.get(link)
             assert answer.status == 200, link
+        site = browsing.site(page.url)
+        for path in ("/costs", "/?sort=-usd&group=project"):
+            while 'http-equiv="refresh"' in page.request.get(site + path).text():
+                pass
+            page.goto(site + path)
+            assert page.evaluate(CODE) == []
 
 
 def test_a_line_of_ten_megabytes_is_shown(browser: Browser, url: str) -> None:

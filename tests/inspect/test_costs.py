@@ -12,10 +12,12 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import AssistantMessage, Event, ModeSwitch, NewEntry, ToolCall, ToolResult, UserMessage
-from stenolog.analysis import cache_calls, price_table
+from stenolog.adapters.providers.prices import listed, usd
+from stenolog.analysis import price_table
 from stenolog.apps.inspect.pages import cost, costs
 from stenolog.apps.views.cost_table import CostTable
 from stenolog.events import Usage
+from stenolog.projections.analysis.cache.stated import stated_calls
 
 from .words import words
 
@@ -49,7 +51,7 @@ def log(log: stenolog.Log) -> stenolog.Log:
 @pytest.fixture
 def web(log: stenolog.Log) -> Iterator[TestClient]:
     with TestClient(stenolog.inspector(log, token=""), base_url="http://127.0.0.1") as client:
-        while "left to count" in client.get("/costs").text:
+        while 'role="status"' in client.get("/costs").text:
             pass
         yield client
 
@@ -96,21 +98,26 @@ def test_a_price_that_is_not_known_is_said(web: TestClient) -> None:
     assert "some answers have no price" in page
 
 
-def test_a_cache_miss_has_the_price_that_the_analysis_says(web: TestClient, log: stenolog.Log) -> None:
-    """The demo was recorded: its requests are compared."""
-    with stenolog.open(":memory:") as other:
-        fill(other["x"], "/x", 4_000, turns=3)
-        talk = other["x"]
-        used = Usage(input=9_000, output=1, cache_read=0)
+def test_a_cache_miss_has_the_tokens_price_and_reason_that_the_analysis_says(
+    web: TestClient, log: stenolog.Log
+) -> None:
+    talk = log["large"]
+    for read in (0, 60_000):
+        used = Usage(input=95_000, output=1, cache_read=read, cache_verdict="tools_changed")
         talk.append(AssistantMessage(agent="coder", model="gpt-5", text="Hm.", usage=used))
-        with TestClient(stenolog.inspector(other, token=""), base_url="http://127.0.0.1") as client:
-            data = client.get("/cost.json/x").json()["data"]
-            shown = words(client.get("/cost/x").text)
-    [last] = [miss for miss in data["misses"] if miss["position"] == 14]
-    assert cache_calls(log["small"].entries()) == []
-    assert last["missed"] == 4_000
-    assert f"{last['missed']:,}" in shown
-    assert data["cache"]["known_cost_micro_usd"] == sum(each["cost_micro_usd"] for each in data["misses"])
+    misses = [call for call in stated_calls([*talk.entries()]) if call.is_miss]
+
+    data = web.get("/cost.json/large").json()["data"]
+    page = words(web.get("/cost/large").text)
+
+    assert len(misses) > 2
+    assert [(miss["position"], miss["missed"], miss["cost_micro_usd"]) for miss in data["misses"]] == [
+        (call.position, call.missed, call.cost(listed())) for call in misses
+    ]
+    assert data["cache"]["known_cost_micro_usd"] == sum(miss["cost_micro_usd"] for miss in data["misses"])
+    for call in misses:
+        assert f"{call.position} {call.missed:,} {usd(call.cost(listed()) or 0)} {call.cause.kind}" in page
+    assert "tools changed" in page
 
 
 def test_a_page_that_is_not_done_says_so_and_asks_for_itself_again(

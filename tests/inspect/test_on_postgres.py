@@ -31,6 +31,8 @@ def pages(address: str) -> dict[str, str]:
                 if link in found or link.startswith(("/proof", "/static")):
                     continue
                 answer = client.get(link)
+                while 'http-equiv="refresh"' in answer.text:
+                    answer = client.get(link)
                 found[link] = f"{answer.status_code} {answer.text.replace(log.path, 'LOG')}"
                 waiting += LINK.findall(answer.text)
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from functools import reduce
 from statistics import median
 
 import pytest
@@ -28,7 +27,7 @@ from stenolog.errors import InvalidEventError
 from stenolog.events import PositionRange
 from stenolog.events import Usage as Counted
 from stenolog.projections.prices import PRICES, Price, cost, price_of, price_table
-from stenolog.projections.views.spending import Spent, compaction_costs, dearest, spending
+from stenolog.projections.views.spending import compaction_costs, dearest, spending, together
 from stenolog.projections.views.usage import BOUNDS, LARGEST, Histogram, Usage, UsageTotals, usage, usage_by
 from stenolog.testing import START, entries
 from tests.strategies import logs
@@ -305,8 +304,8 @@ def test_the_sums_of_each_axis_are_the_total_to_the_last_digit(log: list[Entry])
     found = spending(log, KNOWN)
 
     for sums in found.axes.values():
-        assert reduce(Spent.plus, sums.values(), Spent()) == found.total
-    assert reduce(Spent.plus, (call.spent for call in found.calls), Spent()) == found.total
+        assert together(sums.values()) == found.total
+    assert together(call.spent for call in found.calls) == found.total
 
 
 @given(log=paid_logs())

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import reduce
 from typing import Any, NamedTuple
 
 from stenolog.domain.errors import InvalidEventError
-from stenolog.projections.views.spending import NOTHING, Spent
+from stenolog.projections.views.spending import Spent, together
 
 from .cost_table import CostRow
 
@@ -43,7 +42,7 @@ class ConversationGroup(NamedTuple):
 
     @property
     def spent(self) -> Spent:
-        return reduce(Spent.plus, (row.total for row in self.rows), NOTHING)
+        return together(row.total for row in self.rows)
 
 
 def grouped(rows: Iterable[CostRow], sort: str, *, by_project: bool) -> list[ConversationGroup]:

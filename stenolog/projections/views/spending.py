@@ -47,6 +47,11 @@ class Spent(NamedTuple):
         return Spent(*(mine + sign * theirs for mine, theirs in zip(self, other, strict=True)))
 
 
+def together(sums: Iterable[Spent]) -> Spent:
+    """Return several sums as one."""
+    return Spent(*map(sum, zip(*sums, strict=True)))
+
+
 NOTHING = Spent()
 Sums: TypeAlias = dict[str, dict[str, Spent]]
 """Sums by axis, then by name."""
