@@ -171,6 +171,7 @@ def test_another_server_of_this_machine_is_sent_neither_the_cookie_nor_the_place
 # A stranger with a folder of sessions, and one command.
 
 SESSIONS = 300
+IMPORT_MS = 120_000
 BAKERY = Path(__file__).parents[2] / "docs" / "examples" / "session.jsonl"
 QUESTION = "How many loaves does oven.py bake at most?"
 DROP = """([name, text]) => {
@@ -213,13 +214,30 @@ def tab_to(page: Page, wanted: str) -> None:
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
 
 
+def go_to(page: Page, wanted: str, shows: str) -> None:
+    """Reach a link by Tab, follow it, and wait for the page."""
+    tab_to(page, wanted)
+    page.keyboard.press("Enter")
+    page.get_by_text(shows).first.wait_for()
+
+
+def press_until(page: Page, key: str, words: str) -> None:
+    """Press a key until the chosen entry of Read has these words."""
+    for _ in range(MOST_TABS):
+        if words in page.inner_text(".item[aria-current=true]"):
+            return
+        page.keyboard.press(key)
+        page.wait_for_timeout(200)
+    pytest.fail(f"{words!r} is not reached by {key}")
+
+
 def test_the_list_says_how_far_an_import_is_without_a_reload_and_can_be_used_meanwhile(
     browser: Browser, stranger: str, sessions_folder: Path
 ) -> None:
     with browsing.opened(browser, stranger) as (page, _):
         page.evaluate("window.isSame = true")
         page.get_by_role("searchbox").fill("what")
-        page.get_by_text("300 files, 299 conversations; 1 not recognised").first.wait_for()
+        page.get_by_text("300 files, 299 conversations; 1 not recognised").first.wait_for(timeout=IMPORT_MS)
         page.get_by_text("Not imported, and why").click()
         page.get_by_text("note.json").wait_for()
         (sessions_folder / "new.jsonl").write_text(message("Is this one new?"))
@@ -230,7 +248,7 @@ def test_the_list_says_how_far_an_import_is_without_a_reload_and_can_be_used_mea
 
 
 @pytest.mark.parametrize(("scheme", "width"), SIZES)
-def test_by_keyboard_alone_a_stranger_reads_a_session_from_its_start_and_finds_who_asked_for_a_call(
+def test_by_keyboard_alone_a_stranger_reads_a_session_and_finds_the_dearest_request_and_who_asked_for_a_call(
     browser: Browser, stranger: str, axe: str, tmp_path: Path, scheme: Scheme, width: int
 ) -> None:
     def looked(step: str) -> None:
@@ -240,7 +258,7 @@ def test_by_keyboard_alone_a_stranger_reads_a_session_from_its_start_and_finds_w
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
     with browsing.opened(browser, stranger, scheme=scheme, width=width) as (page, _):
-        page.get_by_text("files, ").first.wait_for()
+        page.get_by_text("files, ").first.wait_for(timeout=IMPORT_MS)
         page.get_by_role("link", name=QUESTION).wait_for()
         looked("1-list")
         tab_to(page, "#found a[href*='/read/']")
@@ -249,15 +267,22 @@ def test_by_keyboard_alone_a_stranger_reads_a_session_from_its_start_and_finds_w
         page.locator(".item[aria-current=true]").wait_for()
         assert QUESTION in page.inner_text(".item[aria-current=true]")
         looked("2-read")
+        go_to(page, "header .home", "Cost of all")
+        go_to(page, "#found a[href$='/costs']", "The dearest requests")
+        looked("3-dearest")
+        go_to(page, "main table a[href*='/cost/']", "Cache misses")
+        dearest = page.get_by_role("row").filter(has_text="request").nth(1)
+        assert "miss: not in this log" in dearest.inner_text()
+        looked("4-why")
+        go_to(page, "main table a[href*='/read/']", "cache missed")
         # The first call reads oven.py: who has asked for that?
-        page.keyboard.press("j")
-        page.keyboard.press("j")
-        page.locator(".item[aria-current=true]").get_by_text("cat oven.py").first.wait_for()
+        press_until(page, "g", QUESTION)
+        press_until(page, "j", "cat oven.py")
         tab_to(page, "#ask [name=words]")
         page.keyboard.type("oven.py")
         page.keyboard.press("Enter")
         page.locator("#origins").get_by_text("entry 2").first.wait_for()
-        looked("3-who-asked")
+        looked("5-who-asked")
 
 
 def test_a_dropped_file_is_imported_after_a_yes_and_a_hostile_name_is_text(

@@ -51,6 +51,7 @@ def view(query: Query) -> dict[str, Any]:
         # Made of numbers alone.
         "small": {where: Markup(sparkline(each)) for where, each in small_curves(talk).items()},
         "curve": curve,
+        "is_waiting": bool(curve.waiting),
         "largest": curve.largest,
         # Made of numbers and escaped words alone.
         "picture": Markup(picture),

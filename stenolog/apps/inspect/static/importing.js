@@ -1,6 +1,7 @@
 // How far an import is, the conversations that it brings, and files that are dropped on the list.
 
 import { fetched } from "./fetched.js";
+import { renew } from "./renew.js";
 
 const PAUSE_MS = 500, STILL_MS = 1000;
 const place = document.getElementById("importing"), { root } = place.dataset;
@@ -25,22 +26,9 @@ async function look() {
     // Of the way to the end a screen reader says nothing: it would never stop.
     if (now !== before && !place.querySelector("progress")) document.getElementById("imported").textContent = now;
     // A row that moves away under the pointer would not be the one that is clicked.
-    if (words.dataset.outcomes !== told && performance.now() - moved > STILL_MS && await refresh()) told = words.dataset.outcomes;
+    if (words.dataset.outcomes !== told && performance.now() - moved > STILL_MS && (!document.getElementById("found") || await renew("#found"))) told = words.dataset.outcomes;
   }
   setTimeout(look, PAUSE_MS);
-}
-
-// The list again; what has the focus keeps it.
-async function refresh() {
-  const list = document.getElementById("found");
-  if (!list) return true;
-  const page = parsed(await fetched(location.pathname, new URLSearchParams(location.search)));
-  const fresh = page?.getElementById("found"), focus = document.activeElement;
-  if (!fresh) return false;
-  const at = list.contains(focus) ? focus.getAttribute("href") : null;
-  put(list, fresh);
-  if (at && document.activeElement !== focus) [...list.querySelectorAll("a")].find((link) => link.getAttribute("href") === at)?.focus({ preventScroll: true });
-  return true;
 }
 
 function hasFiles(event) {
