@@ -58,6 +58,10 @@ class Kimi(importers.SessionConverter):
         """The first record of the open step's answer."""
         self._asked: list[str] = []
         """The messages that a person can take back."""
+        self._injected: set[str] = set()
+        """The messages of the program, and summaries: they stay when a person takes one back."""
+        self._history: list[str] = []
+        """The messages as Kimi counts them; a step is there once more for each result of its calls."""
         self._started: dict[str, str] = {}
         """The calls that ran sub-agents, by the agents' ids."""
         self._prompts: dict[str, str] = {}
@@ -131,7 +135,7 @@ class Kimi(importers.SessionConverter):
             case "context.clear" if not agent and self.writer.here:
                 self._close()
                 self.setup.context_from, self.setup.hides = self.writer.here + 1, None
-                self.in_context, self._asked = {}, []
+                self.in_context, self._asked, self._history = {}, [], []
                 self.decisions["context cleared"] += 1
             case "turn.cancel":
                 self._fail(key, agent, "cancelled", "cancelled")
@@ -145,6 +149,9 @@ class Kimi(importers.SessionConverter):
         blobs: Blobs = {}
         role, content = message.get("role"), message.get("content")
         origin = as_dict(message.get("origin"))
+        self._count_message(key, agent)
+        if origin.get("kind") == "injection":
+            self._injected.add(key)
         if role == "assistant":
             said = [
                 *_ANSWERS.parts(content, blobs, provider=_WIRE),
@@ -200,12 +207,21 @@ class Kimi(importers.SessionConverter):
         if self.writer.answer is None:
             self._first = key
         self._step = step
-        model = self.setup.cards.get(agent or self.main, AgentCard()).model or ""
-        self.add_part(key, self.answer(step, parts, agent=agent, model=model))
+        self.add_part(key, self.answer(step, parts, agent=agent, model=self._model(agent)))
+
+    def _model(self, agent: str) -> str:
+        return self.setup.cards.get(agent or self.main, AgentCard()).model or ""
 
     def _note(self) -> None:
-        if self.writer.answer is not None:
+        """Note a step's answer, once it has all its parts."""
+        if (answer := self.writer.answer) is not None:
             self.note(self._step, self.writer.here)
+            self._count_message(self._step, answer.agent)
+
+    def _count_message(self, id: str, agent: str) -> None:
+        """Count a message that the main agent's history has in Kimi."""
+        if agent in ("", self.main):
+            self._history.append(id)
 
     def _close(self) -> None:
         self._note()
@@ -214,8 +230,7 @@ class Kimi(importers.SessionConverter):
     def _end_step(self, key: str, agent: str, step: str, event: JsonObject) -> None:
         """Add the tokens to a step's answer, also if an earlier import wrote it without them."""
         used, finish = usage_of(event), as_str(event.get("finishReason"))
-        model = self.setup.cards[agent or self.main].model or ""
-        ended = self.answer(step, [], agent=agent, model=model, usage=used, finish_reason=finish)
+        ended = self.answer(step, [], agent=agent, model=self._model(agent), usage=used, finish_reason=finish)
         is_counted = (agent or self.main, step) in self.writer.log.used
         was_logged = self._first in self.writer.log.answers
         if self.writer.answer is not None or (used and was_logged and self._step == step and not is_counted):
@@ -234,30 +249,39 @@ class Kimi(importers.SessionConverter):
                 self._started[found[1]] = call
         failed = result.get("isError") is True
         self.write_result(key, call, parts, message=self._step, agent=agent, blobs=blobs, is_error=failed)
+        self._count_message(self._step or key, agent)
 
     def _fail(self, key: str, agent: str, words: str, category: Any) -> None:
         self._close()
         self.write_error(key, words, category, agent=agent)
 
     def _undo(self, count: int) -> None:
-        """Take back a person's last messages, with all that followed them."""
-        taken = self._asked[-count:] if count else []
-        self._asked = self._asked[: len(self._asked) - len(taken)]
+        """Take back a person's last messages with all that followed them; none if they are not that many."""
+        if not 0 < count <= len(self._asked):
+            return
+        self._asked, taken = self._asked[:-count], self._asked[-count:]
         ids = [*self.in_context]
-        self.hide(ids[ids.index(taken[0]) :] if taken and taken[0] in ids else ())
+        if taken[0] in ids:
+            gone = {*ids[ids.index(taken[0]) :]} - self._injected
+            self._history = [id for id in self._history if id not in gone]
+            self.hide(gone)
 
     def _compact(self, key: str, value: JsonObject) -> None:
         """Write a summary; the first and last of a person's messages, or the last of all, stay."""
-        ids, asked = [*self.in_context], [id for id in self._asked if id in self.in_context]
+        asked = [id for id in self._asked if id in self.in_context]
         if "keptUserMessageCount" in value:
             head, kept = as_int(value.get("keptHeadUserMessageCount")), as_int(value["keptUserMessageCount"])
             retained: Collection[str] = {*asked[:head], *asked[len(asked) - max(kept - head, 0) :]}
         else:
-            retained = ids[as_int(value.get("compactedCount")) :]
+            retained = self._history[as_int(value.get("compactedCount")) :]
         words = as_str(value.get("contextSummary")) or as_str(value.get("summary"))
-        kept_ids = [id for id in ids if id in retained]
+        kept_ids = [id for id in self.in_context if id in retained]
         self.write_summary(key, importers.text_parts(words), kept_ids, usage=self._spent)
-        self._spent = None
+        # Kept words of a person are before the summary, where no undo goes; a tail is after it.
+        is_tail = "keptUserMessageCount" not in value
+        self._asked = [id for id in self._asked if is_tail and id in retained]
+        self._injected.add(key)
+        self._spent, self._history = None, [key, *(id for id in self._history if id in retained)]
 
 
 def _calls(calls: Iterable[Json]) -> list[AssistantPart]:
