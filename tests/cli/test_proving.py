@@ -264,6 +264,9 @@ def test_what_would_change_vanish_or_be_new_is_listed_and_fails(demo: Cli) -> No
     assert f"vanished demo at 99  {json.loads(rest[-1])['lane']}  plain" in ran.out
     assert f"new      demo at {json.loads(second)['position']}" in ran.out
     assert ran.out.splitlines()[-1].endswith("1 changed, 1 vanished, 1 new")
+    found = demo("check", "gate", "--against", "gate.jsonl", "--format", "github").out.splitlines()
+    titles = [row.partition("::'demo' at")[0].removeprefix("::error file=talks.db,title=") for row in found]
+    assert titles == ["changed", "vanished", "1 checked: 2 errors, 1 note"]
     data = demo("check", "gate", "--against", "gate.jsonl", "--json").data
     assert [len(data[what]) for what in ("changed", "vanished", "new")] == [1, 1, 1]
     assert data["changed"][0]["difference"] == "/prompt, turn 0"

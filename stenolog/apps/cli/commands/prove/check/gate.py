@@ -15,10 +15,10 @@ from stenolog.adapters.conversation.queries.requests.token_counters import COUNT
 from stenolog.apps.cli.arguments.agent import takes_apis
 from stenolog.apps.cli.arguments.database import Database, DatabaseParameter
 from stenolog.apps.cli.arguments.lookup import open_log
-from stenolog.apps.cli.arguments.options import takes_db
+from stenolog.apps.cli.arguments.options import takes_db, takes_format
 from stenolog.apps.cli.draw.skipped_conversations import SkippedConversations
 from stenolog.apps.cli.framework import command
-from stenolog.apps.cli.lines import CommandResult, Piece, counted, line
+from stenolog.apps.cli.lines import CommandResult, Diagnostic, Piece, Severity, counted, line
 from stenolog.apps.cli.terminal import FILE, PLAIN_FILE, STDOUT, progress, whole_or_not_at_all
 from stenolog.domain.errors import (
     InvalidEventError,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Log
 
 DATABASE = DatabaseParameter(dir_okay=False, path_type=Path)
+SEVERITIES: dict[str, Severity] = {"changed": "error", "vanished": "error", "new": "note"}
 STYLES = {"changed": "red", "vanished": "red", "new": "yellow"}
 
 
@@ -49,6 +50,7 @@ STYLES = {"changed": "red", "vanished": "red", "new": "yellow"}
 )
 @click.option("--against", type=PLAIN_FILE, help="List differences from this file.")
 @takes_apis
+@takes_format
 @click.option("--policy", "written", metavar="POLICY", help="Default: each agent's own.")
 @takes_db
 def check_gate_command(
@@ -186,9 +188,11 @@ def _answer(
 ) -> CommandResult:
     """Return every request's outcome; only differing ones are listed."""
     counts: Counter[str] = Counter()
+    checked: dict[str, None] = {}
     listed: dict[str, list[Compared]] = {"changed": [], "vanished": [], "new": []}
     for one in found:
         counts[one.what] += 1
+        checked[one.place.conversation] = None
         if one.what != "same":
             listed[one.what].append(one)
     data = {
@@ -208,7 +212,17 @@ def _answer(
             yield line(("built today ", "dim"), _versions(now))
         yield line(("✗ ", "red") if failed else ("✓ ", "green"), ", ".join(_outcome(data, compared)))
 
-    return CommandResult(data, draw, failed, passed.notes)
+    notes = (*passed.notes, *(_note(one) for some in listed.values() for one in some))
+    return CommandResult(data, draw, failed, notes, messages=passed.notes, checked=tuple(checked))
+
+
+def _note(one: Compared) -> Diagnostic:
+    place = one.place
+    where = f"{place.conversation!r} at {place.position}: the request of {place.lane} on {place.api}"
+    words = f"{where} is {one.what}" + (f": {one.difference}" if one.difference else "")
+    return Diagnostic(
+        SEVERITIES[one.what], one.what, words, place.conversation, place.position, file=place.db
+    )
 
 
 def _flat(one: Compared) -> dict[str, Any]:
