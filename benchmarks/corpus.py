@@ -18,7 +18,7 @@ from benchmarks._pool import Found, together
 from benchmarks._ratio import Row
 from stenolog import Request
 from stenolog.projections.requests.incremental.window import Window
-from stenolog.projections.requests.pipeline.budget import must_keep
+from stenolog.projections.requests.pipeline.budget import must_keep, positions_of
 from stenolog.projections.views.tool_pairs import pair
 from tests.requests.corpus import DAMAGED, TRANSCRIPTS, Talk, conversations, damaged, files, requests
 from tests.requests.judging import HERE, MODELS, faults
@@ -92,7 +92,8 @@ def count(found: Found, window: Window, request: Request) -> None:
     found.counts["sendable"] += bool(window.policy.budget) and request.ready
     if request.reason.startswith("over budget"):
         shown = window.contents()
-        may_go = len(must_keep(window, shown)) < len(shown.units)
+        stays = set[int]().union(*(positions_of(shown.units[i]) for i in must_keep(window, shown)))
+        may_go = any(positions_of(unit).isdisjoint(stays) for unit in shown.units)
         found.counts["refused too early" if may_go else "refused"] += 1
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from stenolog import (
+    AgentCard,
     AssistantMessage,
     Event,
     LlmError,
@@ -142,6 +143,37 @@ def test_of_many_failures_in_a_row_the_last_partial_answer_stays() -> None:
 
     assert "part 39" in str(request.body)
     assert request.size.tokens <= 1_000
+
+
+def test_a_partial_answer_that_has_no_room_goes_with_the_note_after_it() -> None:
+    cut_off = LlmError(
+        agent="coder", category="timeout", message="silence", parts=[TextPart(text=WORDS * 30)]
+    )
+    entries = log(
+        ModeSwitch(joins=["coder"], cards={"coder": AgentCard(model="gpt-5.2")}),
+        ASKED,
+        cut_off,
+        UserMessage(text="continue", to=["coder"]),
+        calls("", CALL),
+    )
+    small = policy(Budget(tokens=2_000))
+
+    with_it, after_it = (build(entries[:at], "coder", policy=small) for at in (4, 5))
+
+    assert "this must stay: position 3 (cut-off" in with_it.reason
+    assert after_it.reason == "1 of its calls has no result yet"
+    assert 3 not in positions_shown(after_it)
+
+
+@pytest.mark.parametrize("api", ["anthropic", "gemini", "openai-chat"])
+def test_a_budget_in_messages_has_room_for_the_opening_that_some_apis_need(api: str) -> None:
+    said: list[Event] = [ModeSwitch(joins=["coder"], cards={"coder": AgentCard(model="gpt-5.2")})]
+    for turns in range(1, 12):
+        said += [calls("A step."), ASKED]
+        entries = log(*said)
+        request = build(entries, "coder", api=api, policy=policy(Budget(messages=8)))
+
+        assert (request.reason, request.size.messages <= 8) == ("", True), turns
 
 
 def test_what_is_kept_beside_the_last_messages_does_not_push_them_out() -> None:

@@ -117,6 +117,7 @@ def fit(view: View, contents: Callable[[], Contents]) -> list[tuple[Cap, Size]]:
         if not view.counts(cap.rule):
             continue
         kept = fitting_units(sizes, cap, must_stay) - outstaying(view, shown, must_stay)
+        kept -= _held_by_half(shown, kept, sizes, cap, must_stay) if view.version > 5 else set()
         if len(kept) < len(shown.units):
             recent = fitting_units(sizes, cap, {}) if view.version > 5 else set()
             counted = (i for i in kept if not is_free(i, cap, must_stay))
@@ -127,6 +128,22 @@ def fit(view: View, contents: Callable[[], Contents]) -> list[tuple[Cap, Size]]:
             sizes = unit_sizes(view, shown, must_stay)
     view.holes = _holes(view, shown, must_stay)
     return [(cap, total(counted_sizes(sizes, cap, must_stay))) for cap in now]
+
+
+def _held_by_half(
+    shown: Contents, kept: Set[int], sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str]
+) -> set[int]:
+    """Return the units to cut as well, because an entry is cut as a whole, if its other unit has no room.
+
+    A text that was cut off and the note after it are two units of one entry.
+    """
+    inside = [positions_of(unit) for unit in shown.units]
+    stay = set().union(*(inside[i] for i in kept))
+    staying = [i for i in range(len(sizes)) if inside[i] & stay and not is_free(i, cap, must_stay)]
+    if total(sizes[i] for i in staying).fits(cap.room):
+        return set()
+    lost = set().union(*(inside[i] for i in range(len(sizes)) if i not in kept))
+    return {i for i in kept if i not in must_stay and inside[i] & lost}
 
 
 def _holes(view: View, shown: Contents, must_stay: Mapping[int, str]) -> frozenset[str]:
