@@ -18,7 +18,7 @@ from benchmarks._pool import Found, together
 from benchmarks._ratio import Row
 from stenolog import Request
 from stenolog.projections.requests.incremental.window import Window
-from stenolog.projections.requests.pipeline.budget import must_keep, positions_of
+from stenolog.projections.requests.pipeline.must_stay import must_keep, positions_of
 from stenolog.projections.views.tool_pairs import pair
 from tests.requests.corpus import DAMAGED, TRANSCRIPTS, Talk, conversations, damaged, files, requests
 from tests.requests.judging import HERE, MODELS, faults

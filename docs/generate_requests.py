@@ -11,7 +11,8 @@ from stenolog.projections.formats import FORMATS
 from stenolog.projections.messages.message import PIPELINES
 from stenolog.projections.messages.rules import REPAIRS, STAGES
 from stenolog.projections.requests import PIPELINE
-from stenolog.projections.requests.pipeline.budget import KEEP_REASONS, KEPT, RESERVE
+from stenolog.projections.requests.pipeline.budget import KEPT, RESERVE
+from stenolog.projections.requests.pipeline.must_stay import KEEP_REASONS
 
 MADE = "<!-- Made by `python docs/generate.py`; change the code, not this page. -->"
 EARLIER = "`, `".join(name for name in PIPELINES if name != PIPELINE)

@@ -20,7 +20,8 @@ from stenolog.projections.messages.message import DEFAULT_MODEL, PIPELINE, Body,
 from stenolog.projections.messages.rules import CUTS
 from stenolog.projections.messages.sizes import Size
 
-from .pipeline.budget import limits, must_keep, positions_of
+from .pipeline.budget import limits
+from .pipeline.must_stay import must_keep, positions_of
 from .pipeline.omissions import merge_runs
 from .pipeline.view import Contents, View
 from .request import Request, RequestCode

@@ -24,7 +24,8 @@ from stenolog.projections.formats.writer import EarlierMessages, Writer
 from stenolog.projections.messages.body_digest import MessageHash, conversation
 from stenolog.projections.messages.explanation import Explanation, LazyExplanation, Omission, tokens_of
 from stenolog.projections.messages.message import EMPTY_BLOBS, Body, Message, Preamble, Rendered
-from stenolog.projections.requests.pipeline.budget import positions_of, since_last_turn
+from stenolog.projections.requests.pipeline.budget import since_last_turn
+from stenolog.projections.requests.pipeline.must_stay import positions_of
 from stenolog.projections.requests.pipeline.omissions import dropped
 from stenolog.projections.requests.pipeline.prompt import (
     AT_FIRST,

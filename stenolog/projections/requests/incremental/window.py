@@ -29,7 +29,6 @@ from stenolog.projections.requests.pipeline.budget import (
     caps_now,
     fit,
     oldest_to_cut,
-    positions_of,
     surely_within,
     tidy,
 )
@@ -39,6 +38,7 @@ from stenolog.projections.requests.pipeline.edits import (
     with_notes,
 )
 from stenolog.projections.requests.pipeline.lane import LaneId, LaneMemory
+from stenolog.projections.requests.pipeline.must_stay import positions_of
 from stenolog.projections.requests.pipeline.omissions import runs
 from stenolog.projections.requests.pipeline.prompt import titles
 from stenolog.projections.requests.pipeline.summaries import Scopes

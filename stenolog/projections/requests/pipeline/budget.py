@@ -6,24 +6,19 @@ A cut goes far enough to stay for a while.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import chain, islice
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from itertools import chain
 from operator import attrgetter
-from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
-from stenolog.domain.parts import says_something
 from stenolog.domain.policy import Budget, Policy
-from stenolog.projections.messages.message import Message
 from stenolog.projections.messages.rules import NO_ROOM
 from stenolog.projections.messages.sizes import PLAIN, Rate, Size, total
-from stenolog.projections.views.lines import was_retried
 
-from .lane import pinned
+from .must_stay import NOT_COUNTED, OF_EACH, latest, must_keep, positions_of
 from .prompt import Unit, reserved_size, stubs, tools_called
-from .view import AT_WORK, CUT_OFF, LATEST, NEWEST, Contents, View
+from .view import NEWEST, Contents, View
 
 POSITION = attrgetter("position")
 ENDLESS = 2**63 - 1
@@ -174,7 +169,7 @@ def oldest_to_cut(view: View, cap: Cap, shown: Contents) -> int | None:
     first = shown.units[:number]
     last = max(chain.from_iterable(map(positions_of, first)), default=0)
     oldest = shown.entries[: bisect_right(shown.entries, last, key=POSITION)]
-    stays = next(_latest(view, shown), ENDLESS) <= last
+    stays = next(latest(view, shown), ENDLESS) <= last
     return None if stays or must_keep(view, Contents(first, {}, oldest, {}), OF_EACH) else number
 
 
@@ -302,107 +297,3 @@ def counted_sizes(sizes: Sequence[Size], cap: Cap, must_stay: Mapping[int, str])
 def is_free(unit: int, cap: Cap, must_stay: Mapping[int, str]) -> bool:
     """Return whether a unit does not count against a cap, as facts against the last messages."""
     return cap.recent and must_stay.get(unit, "") in NOT_COUNTED
-
-
-def _pins(view: View, shown: Contents) -> Iterator[int]:
-    """Keep the messages that the policy pins"""
-    pins = view.policy.pins
-    return (entry.position for entry in (shown.entries if pins else ()) if pinned(entry, pins))
-
-
-def _latest(view: View, shown: Contents) -> Iterator[int]:
-    """Keep the latest message with content that is for the agent"""
-    return islice((e.position for e in reversed(shown.entries) if _is_for(e, view)), 1)
-
-
-def _answering(view: View, shown: Contents) -> Iterator[int]:
-    """Keep the message that the current run answers, be it edited"""
-    yield view.memory.running
-    yield from (edit for edit, first in shown.edits.items() if first == view.memory.running)
-
-
-def _at_work(view: View, shown: Contents) -> Iterator[int]:
-    """Keep the agent's last answer, where it called tools: with their results it is what comes next"""
-    at_work = view.state.lane(view.lane.address).status != "idle"
-    called = (message for unit in shown.units for message in unit if message.calls) if at_work else ()
-    if any(view.memory.answered in message.positions for message in called):
-        yield view.memory.answered
-
-
-def _cut_off(view: View, shown: Contents) -> Iterator[int]:
-    """Keep the last entry of an answer that was cut off, so that "continue" has an anchor"""
-    answered = view.memory.answered
-    since = (entry for entry in reversed(shown.entries) if entry.position > answered)
-    return islice((entry.position for entry in since if _is_cut_off(entry, view)), 1)
-
-
-def _history_positions(view: View, shown: Contents) -> Iterator[int]:
-    """Keep the messages that the history names beside the last ones: a memory bank's facts, say"""
-    keeps = view.policy.history.keeps
-    for entry in shown.entries if keeps else ():
-        if isinstance(entry.event, AssistantMessage) and entry.event.purpose in keeps:
-            yield entry.position
-
-
-def _summaries(view: View, shown: Contents) -> Iterator[int]:
-    """Keep the summaries that stand: each in the place of what it covers"""
-    for entry in shown.entries:
-        if isinstance(entry.event, AssistantMessage) and entry.event.purpose == "summary":
-            yield entry.position
-
-
-def _is_cut_off(entry: Entry, view: View) -> bool:
-    event = entry.event
-    if not isinstance(event, LlmError) or not view.voice.owns(event):
-        return False
-    return says_something(event.parts) and not was_retried(event)
-
-
-def _is_for(entry: Entry, view: View) -> bool:
-    match entry.event:
-        case UserMessage(author_kind="system"):
-            return False
-        case UserMessage(to=to, parts=parts):
-            named = not to or view.lane.address in to or view.lane.agent in to
-            return named and (says_something(parts) or bool(parts))
-        case _:
-            return False
-
-
-KeepReason: TypeAlias = Callable[[View, Contents], Iterator[int]]
-KEEP_REASONS: Mapping[str, KeepReason] = MappingProxyType(
-    {
-        "pinned": _pins,
-        LATEST: _latest,
-        "being-answered": _answering,
-        AT_WORK: _at_work,
-        CUT_OFF: _cut_off,
-        "kept": _history_positions,
-        "summaries": _summaries,
-    }
-)
-"""The reasons for which something stays, by name: each gives positions."""
-NOT_COUNTED = frozenset({"pinned", "kept", "summaries"})
-"""The reasons for which something stays beside the last messages, not counted as one of them."""
-
-
-OF_EACH = MappingProxyType({why: KEEP_REASONS[why] for why in KEEP_REASONS if why not in (LATEST, CUT_OFF)})
-"""The reasons that need no look at later entries."""
-
-
-def must_keep(
-    view: View, shown: Contents, reasons: Mapping[str, KeepReason] = KEEP_REASONS
-) -> dict[int, str]:
-    """Return the index of each unit that must stay, with the reason."""
-    unit_of = {p: i for i, unit in enumerate(shown.units) for message in unit for p in message.positions}
-    kept: dict[int, str] = {}
-    for reason, positions in reasons.items():
-        for position in positions(view, shown):
-            if position in unit_of:
-                kept.setdefault(unit_of[position], reason)
-    return kept
-
-
-def positions_of(unit: Sequence[Message]) -> set[int]:
-    """Return a unit's positions."""
-    return {position for message in unit for position in message.positions}
