@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stenolog.projections.formats import FORMATS, api_by
-from stenolog.projections.formats.model_families import family
 from stenolog.projections.messages.sizes import PLAIN, Rate
 
 TRUST = 2_000
@@ -42,7 +40,7 @@ class Bills(NamedTuple):
 
     def rate(self, model: str) -> Rate:
         """Return the rate of a model's family; before its first bill that of its provider's models."""
-        found = self.known.get(family(model))
+        found = self.known.get(_family(model))
         return usual(model) if found is None else found.rate
 
     def with_text(self, tokens: int) -> Bills:
@@ -57,7 +55,7 @@ class Bills(NamedTuple):
 
     def with_bill(self, model: str, tokens: int) -> Bills:
         """Return the bills with that of the answer that began last."""
-        name = family(model)
+        name = _family(model)
         last = self.known.get(name) or Known(usual(model))
         rate = grown(last.rate, tokens - last.billed, self.began - last.size) if last.billed else last.rate
         return self._replace(known={**self.known, name: Known(rate, tokens, self.began)})
@@ -80,5 +78,13 @@ def grown(rate: Rate, billed: int, estimated: int) -> Rate:
 
 def usual(model: str) -> Rate:
     """Return the usual rate of the models of a model's provider."""
+    from stenolog.projections.formats import FORMATS, api_by  # late, as below
+
     api = api_by("", model)
     return Rate(TRUST * FORMATS[api].billed // 100, TRUST) if api else PLAIN
+
+
+def _family(model: str) -> str:
+    from stenolog.projections.formats.model_families import family  # late: most programs do not need it
+
+    return family(model)

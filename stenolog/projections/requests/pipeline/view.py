@@ -23,7 +23,6 @@ from stenolog.projections.messages.rules import NO_ROOM
 from stenolog.projections.messages.sizes import ESTIMATE, LEARNED, OVERHEAD, PLAIN, Counter, Rate, count_parts
 from stenolog.projections.views.context import SummaryRecord, read_context
 from stenolog.projections.views.tool_pairs import CallKey, Pair, ToolCallIndex
-from stenolog.projections.views.usage import counts_elsewhere
 
 from .attribution import attribute, chosen, rewritten
 from .attribution_style import attribution_style
@@ -198,6 +197,8 @@ class View:
 
     def _learn(self, entry: Entry, *, is_shown: bool) -> None:
         """Take an entry's bill in, and what it adds to the lane's requests."""
+        from stenolog.projections.views.usage import counts_elsewhere  # late: most programs do not need it
+
         event, bills, goes_on = entry.event, self.bills, False
         # What leaves the context, or comes back, makes two bills no measure of what came between them.
         if isinstance(event, ModeSwitch) or getattr(event, "covers", None) or is_edit(event):
