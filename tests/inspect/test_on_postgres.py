@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from starlette.testclient import TestClient
 import stenolog
 from stenolog.apps.cli.commands.see.demo import FORK, record_all
 from stenolog.apps.cli.demo_events import BEGUN, FORKED_AFTER, STEP
+from stenolog.apps.inspect.importing import Importing
 from tests.postgres.server import Server
 
 PAGES = 30
@@ -46,3 +48,20 @@ def test_the_pages_are_the_same(tmp_path: Path, postgres: Callable[[str], Server
     assert len(in_a_file) == PAGES
     assert [*on_a_server] == [*in_a_file]
     assert [link for link, text in in_a_file.items() if on_a_server[link] != text] == []
+
+
+def test_a_folder_is_imported_into_it_beside_the_pages(
+    tmp_path: Path, postgres: Callable[[str], Server]
+) -> None:
+    (tmp_path / "one.jsonl").write_text('{"role": "user", "content": "Which test fails?"}\n')
+    with (
+        postgres("postgres 15").schema() as address,
+        stenolog.open(address) as log,
+        Importing(log, [tmp_path], "stenolog inspect") as imports,
+        TestClient(stenolog.inspector(log, token="", imports=imports)) as client,
+    ):
+        end = time.monotonic() + 60
+        while "1 file, 1 conversation" not in client.get("/importing").text:
+            assert time.monotonic() < end, client.get("/importing").text
+            time.sleep(0.05)
+        assert "Which test fails?" in client.get("/read/one").text
