@@ -17,6 +17,7 @@ from stenolog.apps.views.figures import known_usd, short_folder
 from stenolog.apps.views.stats import Stats, has_calls, stats
 from stenolog.projections.analysis.cache.calls import CacheCall
 from stenolog.projections.context_curve.plot import Note
+from stenolog.projections.views.spending import Spending
 
 from .context import request_link
 
@@ -29,7 +30,10 @@ ROWS = 12
 def view(query: Query) -> dict[str, Any]:
     """Return the costs of a conversation up to its end."""
     talk, prices = query.conversation, listed()
-    found = query.costs.spending(talk)
+    place = {"name": talk.name, "at": query.at, **table_means(query)}
+    found = query.later(("spending", talk.key), query.head, partial(_spending, query), PATIENCE)
+    if found is None:
+        return {**place, "agent": query.agent, "total": None, "is_waiting": True}
     numbers = stats(talk, _agent(query), query.head, PATIENCE) if has_calls(talk) else None
     work = partial(calls_of, talk)
     calls: list[CacheCall] | None = query.later(("cache", talk.key), query.head, work, PATIENCE)
@@ -39,8 +43,7 @@ def view(query: Query) -> dict[str, Any]:
     )
     return {
         **data,
-        "name": talk.name,
-        "at": query.at,
+        **place,
         "agent": data["agent"],
         "agents": [row["name"] for row in data["by"]["agent"]],
         "picture": _picture(query, numbers, misses),
@@ -50,7 +53,6 @@ def view(query: Query) -> dict[str, Any]:
         "misses": sorted(data["misses"], key=lambda miss: -(miss["cost_micro_usd"] or 0)),
         "is_waiting": calls is None or bool(numbers and numbers.curve.waiting),
         "gone": numbers.unexplained if numbers else None,
-        **table_means(query),
     }
 
 
@@ -64,6 +66,12 @@ def table_means(query: Query) -> dict[str, Any]:
         "folder": short_folder,
         "prices": source(),
     }
+
+
+def _spending(query: Query) -> Spending:
+    """Return the sums of a conversation; update the fold that the rest of the page reads."""
+    has_calls(query.conversation)
+    return query.costs.spending(query.conversation)
 
 
 def _agent(query: Query) -> str:
