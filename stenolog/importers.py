@@ -46,7 +46,6 @@ from .adapters.importers.door.json_lines import (
     JsonObject,
     Record,
     Skipped,
-    StreamedRecords,
     ValuePlace,
     csv_rows,
 )
@@ -92,7 +91,7 @@ if TYPE_CHECKING:
         text_maker,
     )
     from .adapters.importers.conversion.session_converter import SessionConverter, text_parts
-    from .adapters.importers.door.record_spool import RecordSpool
+    from .adapters.importers.door.record_spool import RecordSpool, StreamedRecords
     from .adapters.importers.door.yaml_file import yaml_document
     from .adapters.importers.openai.export import export_openai
     from .adapters.importers.openai.in_memory import events_from
@@ -122,6 +121,7 @@ _LATE = {
     "RecordedCall": "apps.tap.recording.call_files:RecordedCall",
     "PartTable": "adapters.importers.conversion.part_tables:PartTable",
     "RecordSpool": "adapters.importers.door.record_spool:RecordSpool",
+    "StreamedRecords": "adapters.importers.door.record_spool:StreamedRecords",
     "SessionConverter": "adapters.importers.conversion.session_converter:SessionConverter",
     "blocks_in": "adapters.importers.conversion.part_tables:blocks_in",
     "call_maker": "adapters.importers.conversion.part_tables:call_maker",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from stenolog import AssistantMessage, ToolResult, UserMessage
+from stenolog.adapters.importers.door import json_lines
 from stenolog.errors import UnknownFormatError
 from stenolog.parts import ImagePart, ProviderPart, ReasoningPart
 from tests.transcripts.given import Import, Json
@@ -163,6 +164,25 @@ def test_each_conversation_of_an_export_is_one(into: Import) -> None:
     into.file(json.dumps([one, other, {"title": "x"}]).encode(), "conversations.json")
 
     assert {"a", "b"} <= {found.name for found in into.report.conversations}
+
+
+def test_an_export_larger_than_a_document_may_be_is_read_item_by_item(
+    into: Import, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [json.loads(export(*NODES, conversation_id=f"c{n}"))[0] for n in range(5)]
+    content = json.dumps(
+        [*found, {**found[0], "title": "\U0001f35e", "conversation_id": "c5"}], indent=1
+    ).encode()
+    monkeypatch.setattr(json_lines, "LONGEST_DOCUMENT", len(content) // 2)
+    monkeypatch.setattr(json_lines, "_CHUNK", 1_001)
+    into.file(content, "conversations.json")
+    whole, cut = into.report, into.file(content[:-200], "cut.json").report
+
+    assert [one.name for one in whole.conversations] == ["c0", "c1", "c2", "c3", "c4", "c5"]
+    assert whole.skipped == []
+    assert into.log["c5"].settings().title == "\U0001f35e"
+    assert [one.name for one in cut.conversations] == ["c0", "c1", "c2", "c3", "c4"]
+    assert [(skip.line, skip.unit) for skip in cut.skipped] == [(6, "item")]
 
 
 def test_nodes_in_a_circle_are_counted(into: Import) -> None:

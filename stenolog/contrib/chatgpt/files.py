@@ -178,17 +178,21 @@ class ChatGPT(importers.SessionConverter):
         above, seen = self._tree.parent(node), set[str]()
         while above and above not in seen:
             seen.add(above)
-            if above in self._open and (self._open[above] == tool or not tool):
+            if (called := self._open.get(above)) and _head(tool) in ("", _head(called)):
                 return above
             above = self._tree.parent(above)
         return ""
 
 
+def _head(tool: str) -> str:
+    """Return the first word of a tool's name: `web` answers a call of `web.run`."""
+    return tool.partition(".")[0]
+
+
 def conversations(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[importers.SourceConversation]:
     """Yield an export's conversations."""
     media = Media(reading.path)
-    document = reading.document(stream)
-    for value in document if isinstance(document, list) else [document]:
+    for _, value in reading.items(stream):
         found = as_dict(value)
         tree = Tree(found)
         name = as_str(found.get("conversation_id")) or as_str(found.get("id"))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from stenolog.adapters.importers.door.files import SQLITE, decompressed, regular_file, tables_in
-from stenolog.adapters.importers.door.json_lines import Json, JsonLinesReader, Record
+from stenolog.adapters.importers.door.json_lines import Json, JsonLinesReader, Record, is_large
 from stenolog.adapters.importers.formats import IMPORTERS, Importer
 from stenolog.domain.errors import UnknownFormatError
 from stenolog.projections.programs import PROGRAMS, Signature
@@ -160,7 +160,11 @@ def _has_beside(path: Path, suffixes: Iterable[str]) -> bool:
 
 
 def _of_list(stream: BinaryIO) -> str:
-    """Return the format of one list, or of one on each line."""
+    """Return the format of one list, or of one on each line; of a large one by its first item."""
+    if is_large(stream):
+        with suppress(UnknownFormatError):
+            return _of_document([value for _, value in islice(JsonLinesReader().items(stream), 1)])
+        stream.seek(0)
     try:
         return _of_document(JsonLinesReader().document(stream))
     except UnknownFormatError:

@@ -145,9 +145,8 @@ class JsonLinesReader:
             if end != len(text):
                 raise json.JSONDecodeError("more data after the document", text, end)
         except json.JSONDecodeError as error:
-            cut = (
-                " (is the file cut off?)" if error.pos >= len(text) - 1 or "Unterminated" in error.msg else ""
-            )
+            is_cut = error.pos >= len(text) - 1 or "Unterminated" in error.msg
+            cut = " (is the file cut off?)" if is_cut else ""
             raise UnknownFormatError(
                 f"expected one JSON document; line {error.lineno}, column {error.colno}: {error.msg}{cut}"
             ) from None
@@ -174,12 +173,34 @@ class JsonLinesReader:
             yield ValuePlace(1, DOCUMENT), document
 
     def items(self, stream: BinaryIO) -> Iterator[tuple[ValuePlace, Json]]:
-        """Yield values as `documents`; of a single list, its items."""
-        for place, value in self.documents(stream):
+        """Yield values as `documents`; of a single list, its items, however large it is."""
+        is_listed = is_list(stream) and is_large(stream)
+        for place, value in self._listed(stream) if is_listed else self.documents(stream):
             if place.unit == DOCUMENT and isinstance(value, list):
                 yield from ((ValuePlace(number, "item"), item) for number, item in enumerate(value, 1))
             else:
                 yield place, value
+
+    def _listed(self, stream: BinaryIO) -> Iterator[tuple[ValuePlace, Json]]:
+        """Yield the items of a list, read one by one; of one that is too large or broken, those before it."""
+        decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+        text, number = decoder.decode(stream.read(_CHUNK)).lstrip(_BLANK)[1:], 1
+        while (text := text.lstrip(f"{_BLANK},"))[:1] != "]":
+            with suppress(ValueError, RecursionError):
+                value, end = self._decoder.raw_decode(text)
+                if end < len(text):
+                    if _has_too_many(text[:end].encode(errors="replace")) or _too_deep(text[:end]):
+                        break
+                    yield ValuePlace(number, "item"), self._mended(text[:end], value)
+                    text, number = text[end:], number + 1
+                    continue
+            # As much again as there is, so that a large item is not tried too often.
+            if len(text) > LONGEST_DOCUMENT or not (more := stream.read(max(_CHUNK, len(text)))):
+                break
+            text += decoder.decode(more)
+        else:
+            return
+        self.skipped.append(Skipped(number, "cut off, no JSON, or too large", "item"))
 
     def skip(self, place: ValuePlace, expected: str, found: Json) -> None:
         """Note that a value is not what was expected."""
@@ -308,32 +329,6 @@ def lines_of(stream: BinaryIO, ids: Collection[str]) -> dict[str, int]:
     return found
 
 
-class StreamedRecords:
-    """A file's records, read again for each iteration; faults are the last one's."""
-
-    def __init__(self, stream: BinaryIO, reading: JsonLinesReader) -> None:
-        self._stream = stream
-        self._reading = reading
-
-    def __iter__(self) -> Iterator[Record]:
-        self._stream.seek(0)
-        self._reading.begin()
-        return self._reading.records(self._stream)
-
-    def document(self) -> Json:
-        """Return the file's single JSON value; None if it is none."""
-        whole = JsonLinesReader()
-        self._stream.seek(0)
-        try:
-            value = whole.document(self._stream)
-        except UnknownFormatError:
-            return None
-        if value is not None:
-            self._reading.begin()
-            self._reading.repaired = whole.repaired
-        return value
-
-
 def physical_lines(stream: BinaryIO, longest: int) -> Iterator[tuple[int, bytes | None, bool]]:
     """Yield each line's number, bytes (None if too long), and whether it ended."""
     number = 0
@@ -393,8 +388,13 @@ def _too_deep(text: str) -> bool:
     return deepest > DEEPEST
 
 
+def is_large(stream: BinaryIO) -> bool:
+    """Return whether a file is too large for one document; the stream is reset to its start."""
+    size, _ = stream.seek(0, 2), stream.seek(0)
+    return size > LONGEST_DOCUMENT
+
+
 def is_list(stream: BinaryIO) -> bool:
     """Return whether a file begins a JSON list; the stream is reset to its start."""
-    found = stream.read(64).lstrip(codecs.BOM_UTF8 + _BLANK.encode()).startswith(b"[")
-    stream.seek(0)
+    found, _ = stream.read(64).lstrip(codecs.BOM_UTF8 + _BLANK.encode()).startswith(b"["), stream.seek(0)
     return found

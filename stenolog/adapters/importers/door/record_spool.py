@@ -1,4 +1,4 @@
-"""Records in a temporary file, to iterate a conversation of any size more than once."""
+"""Records of a conversation of any size, to iterate more than once."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import json
 import weakref
 from collections.abc import Iterable, Iterator
 from tempfile import SpooledTemporaryFile
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
-from .json_lines import Record
+from stenolog.domain.errors import UnknownFormatError
+
+from .json_lines import Json, JsonLinesReader, Record
 
 _IN_MEMORY = 4 * 1024 * 1024
 
@@ -57,3 +59,29 @@ class _Records:
 
     def __iter__(self) -> Iterator[Record]:
         return map(self._spool.read, self._places)
+
+
+class StreamedRecords:
+    """A file's records, read again for each iteration; faults are the last one's."""
+
+    def __init__(self, stream: BinaryIO, reading: JsonLinesReader) -> None:
+        self._stream = stream
+        self._reading = reading
+
+    def __iter__(self) -> Iterator[Record]:
+        self._stream.seek(0)
+        self._reading.begin()
+        return self._reading.records(self._stream)
+
+    def document(self) -> Json:
+        """Return the file's single JSON value; None if it is none."""
+        whole = JsonLinesReader()
+        self._stream.seek(0)
+        try:
+            value = whole.document(self._stream)
+        except UnknownFormatError:
+            return None
+        if value is not None:
+            self._reading.begin()
+            self._reading.repaired = whole.repaired
+        return value

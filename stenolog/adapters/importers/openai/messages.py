@@ -14,7 +14,8 @@ from typing import Any, BinaryIO
 from stenolog.adapters.importers.conversion.converter import RecordConverter, SourceConversation
 from stenolog.adapters.importers.conversion.event_writer import EventWriter
 from stenolog.adapters.importers.conversion.steps import ExistingLog, Step
-from stenolog.adapters.importers.door.json_lines import JsonLinesReader, Record, Skipped, StreamedRecords
+from stenolog.adapters.importers.door.json_lines import JsonLinesReader, Record, Skipped
+from stenolog.adapters.importers.door.record_spool import StreamedRecords
 from stenolog.adapters.importers.door.times import as_time
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import EPOCH
