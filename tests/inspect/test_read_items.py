@@ -173,7 +173,9 @@ def test_a_turn_and_the_conversation_sum_the_files_that_calls_changed(
     assert re.findall(r'data-entry="(\d+)"', left) == ["3", "8", "3"]
 
 
-def test_a_miss_of_the_cache_says_why(web: TestClient, log: stenolog.Log) -> None:
+def test_a_miss_of_the_cache_says_why_and_the_request_and_its_difference_say_the_same(
+    web: TestClient, log: stenolog.Log
+) -> None:
     read, anew = (Usage(input=50_000, output=9, cache_read=read) for read in (48_000, 0))
     write(
         log,
@@ -186,8 +188,9 @@ def test_a_miss_of_the_cache_says_why(web: TestClient, log: stenolog.Log) -> Non
     assert "not in this log: 0 s after the call before, no person spoke between, nothing was read" in words(
         miss
     )
-    shown = words(web.get("/panel/talk?at=3&agent=a").text)
-    assert "cache: 0 of 50,000 tokens read; 50,000 read anew" in shown
+    for address in ("/panel/talk?at=3&agent=a", "/diff/talk?at=3&agent=a"):
+        shown = words(web.get(address).text)
+        assert "cache: 0 of 50,000 tokens read; 50,000 read anew" in shown, address
 
 
 # Links that open the file of a call in an editor, if one was named.

@@ -18,7 +18,7 @@ from stenolog.projections.analysis.cache.difference import RequestDiff, diff
 from stenolog.projections.requests import Request
 
 from .asked_request import AskedRequest, request_reference
-from .caches import NEAR, answer_before, cache_line, call_after, call_data, read_words, receipt_of
+from .caches import NEAR, answer_before, cache_line, call_data, read_by, read_words, receipt_of
 from .lanes import lane
 
 if TYPE_CHECKING:
@@ -53,27 +53,32 @@ def difference(before: AskedRequest, after: AskedRequest) -> Difference:
     """Return the difference between two requests, of one conversation or of a fork and its parent."""
     then, now = before.request(), after.request()
     between = [*_between(before, after)]
-    answers = _answers(before, after) if between else None
-    call = answers and call_after(after.conversation, (answers[0], then), (answers[1], now))
+    answer = _answer(before, after) if between else None
+    call = answer and read_by(after.conversation, answer)
     card = before.conversation.settings(at=before.at).cards.get(now.agent)
-    usage: Usage | None = getattr(answers[1].event, "usage", None) if answers else None
+    usage: Usage | None = getattr(answer.event, "usage", None) if answer else None
     differences = diff(then, now, between, card, usage)
     model = str(now.body.get("model", ""))
     cost = call.cost(listed()) if call else cost_anew(differences.again, model, listed())
     return Difference(then, now, differences, call, cost)
 
 
-def _answers(before: AskedRequest, after: AskedRequest) -> tuple[Entry, Entry] | None:
-    """Return the answers to both, if the earlier request is the lane's call before the later one."""
+def _answer(before: AskedRequest, after: AskedRequest) -> Entry | None:
+    """Return the answer to the later request, if the earlier one is that of the lane's call before."""
     if before.is_changed or after.is_changed or before.conversation.name != after.conversation.name:
         return None
     where = lane(after.agent)
     for entry in islice(after.conversation.entries(after.at), NEAR):
         if is_call(entry.event) and where.owns(entry.event):
             first = answer_before(after.conversation, entry)
-            views = [receipt_of(one) and receipt_of(one).view for one in (first, entry) if one is not None]
-            return (first, entry) if first is not None and views == [before.at, after.at] else None
+            views = [_view_of(one) for one in (first, entry) if one is not None]
+            return entry if views == [before.at, after.at] else None
     return None
+
+
+def _view_of(answer: Entry) -> int:
+    receipt = receipt_of(answer)
+    return receipt.view if receipt is not None else answer.position - 1
 
 
 def _between(before: AskedRequest, after: AskedRequest) -> Iterable[Entry]:

@@ -47,6 +47,8 @@ class Outline:
 
     def __init__(self) -> None:
         self.rows: list[OutlineRow] = []
+        self.begins: list[int] = []
+        """The positions at which turns begin."""
         self._turn = -1
         self._rows_of: dict[str, int] = {}
         self._cards: dict[str, str] = {}
@@ -87,6 +89,7 @@ class Outline:
         for position, words, lane, call, *used in stored["rows"]:
             tokens, billed = ({model: Tokens(*each) for model, each in by.items()} for by in used)
             found.rows.append(OutlineRow(position, words, lane, CallKey(*call), tokens, billed))
+        found.begins = [row.position for row in found.rows if not row.lane]
         found._turn, found._rows_of, found._cards = stored["turn"], stored["rows_of"], stored["cards"]
         for lane, briefs in stored["briefs"].items():
             found._briefs[lane] = deque(((CallKey(*key), texts) for key, texts in briefs), maxlen=NEAR)
@@ -95,6 +98,7 @@ class Outline:
     def _begin(self, row: OutlineRow) -> None:
         self._turn = len(self.rows)
         self.rows.append(row)
+        self.begins.append(row.position)
 
     def _spend(self, event: AssistantMessage | LlmError, at: int) -> None:
         used = used_by(event, self._cards)

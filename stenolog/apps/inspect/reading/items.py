@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -148,7 +149,7 @@ class Reader:
         receipt = getattr(event, "receipt", None)
         is_answer = isinstance(event, AssistantMessage | LlmError)
         view = receipt.view if receipt is not None else at - 1 if is_answer else at
-        turn = self.turns.get(at, 0)
+        turn = self._turn(at)
         return ReadItem(
             at,
             kind,
@@ -171,19 +172,16 @@ class Reader:
         agents = self._index.agents
         return next((each for each in (*wanted, self._agent) if each in agents), "")
 
-    @cached_property
-    def turns(self) -> dict[int, int]:
-        """The number of each turn, by the position of its first entry."""
-        return {position: nth for nth, position in enumerate(self._begins, 1)}
-
-    @cached_property
-    def _begins(self) -> list[int]:
-        return [row.position for row in self._index.turns]
+    def _turn(self, at: int) -> int:
+        """Return the number of the turn that begins at a position; 0 if none does."""
+        begins = self._index.outline.begins
+        place = bisect_left(begins, at)
+        return place + 1 if place < len(begins) and begins[place] == at else 0
 
     def _files(self, turn: int) -> ChangedFiles:
         if not turn:
             return ChangedFiles()
-        return self._index.files(*self._begins[turn - 1 : turn + 1])
+        return self._index.files(*self._index.outline.begins[turn - 1 : turn + 1])
 
     def _aside(self, entry: Entry, kind: str, shown: tuple[object, ...]) -> str:
         if isinstance(entry.event, ToolResult):

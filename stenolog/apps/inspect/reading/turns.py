@@ -50,7 +50,7 @@ def turn_rows(
     index: ConversationIndex, kinds: Mapping[str, Sequence[int]], first: int, count: int
 ) -> list[TurnRow]:
     """Return some rows of the outline, from an index on, with the marks in each."""
-    turns = [row.position for row in index.turns]
+    turns = index.outline.begins
     shown: list[TurnRow] = []
     for place, row in enumerate(index.outline.rows[first : first + count], first):
         number = bisect_right(turns, row.position)
