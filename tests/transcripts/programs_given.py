@@ -151,19 +151,20 @@ CURSOR = [
     bubble("b5", 2, "Rye.", codeBlocks=[{"content": "rye = 1", "languageId": "python"}]),
     bubble("b6", 1, "Thanks."),
 ]
-COMPOSER = {"composerId": "c-1", "name": "Loaves", "createdAt": 1767323045000, "unifiedMode": "agent"}
+COMPOSER = {
+    "composerId": "c-1",
+    "name": "Loaves",
+    "createdAt": 1767323045000,
+    "modelConfig": {"modelName": "gpt-x"},
+}
 
 
-def write_cursor(folder: Path, bubbles: list[Json], **composer: Any) -> Path:
-    """Write a database with one conversation; the bubbles are its own rows."""
-    headers = [{"bubbleId": each["bubbleId"], "type": each["type"]} for each in bubbles]
-    head = {
-        **COMPOSER,
-        "modelConfig": {"modelName": "gpt-x"},
-        "fullConversationHeadersOnly": headers,
-        **composer,
-    }
-    rows = {"composerData:c-1": head, **{f"bubbleId:c-1:{each['bubbleId']}": each for each in bubbles}}
+def write_cursor(folder: Path, bubbles: list[Any]) -> Path:
+    """Write a database with one conversation; the bubbles are its own rows, each under its id or number."""
+    given = [each.get("bubbleId") if isinstance(each, dict) else None for each in bubbles]
+    ids = [f"n{n}" if id in given[:n] or not str(id).isalnum() else str(id) for n, id in enumerate(given)]
+    head = {**COMPOSER, "fullConversationHeadersOnly": [{"bubbleId": id} for id in ids]}
+    rows = {"composerData:c-1": head, **dict(zip((f"bubbleId:c-1:{id}" for id in ids), bubbles, strict=True))}
     with closing(sqlite3.connect(path := folder / "state.db")) as connection:
         connection.execute("CREATE TABLE cursorDiskKV (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB)")
         values = ((key, json.dumps(value)) for key, value in rows.items())

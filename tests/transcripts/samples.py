@@ -351,7 +351,7 @@ SAMPLES = [
     Sample("droid", "droid", programs_given.DROID, on_lines, has_ids=True),
     Sample("amp", "amp", programs_given.AMP, in_document("messages", programs_given.THREAD)),
     Sample("kimi", "kimi", programs_given.KIMI, on_lines),
-    Sample("cursor", "cursor", programs_given.CURSOR, programs_given.write_cursor, is_picky=True),
+    Sample("cursor", "cursor", programs_given.CURSOR, programs_given.write_cursor),
     Sample("cursor-transcript", "cursor-transcript", programs_given.TRANSCRIPT, on_lines),
     Sample("har", "har", test_recorded_calls.HAR, test_recorded_calls.write_archive, has_ids=True),
     Sample("codex-exec", "codex-exec", test_codex_exec.RUN, on_lines),

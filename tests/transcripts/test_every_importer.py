@@ -33,7 +33,8 @@ ODD: list[Any] = [None, 1, "x", [], {}, {"a": [1]}, [None, {"type": "text"}], Tr
 DOCUMENTS = [
     one
     for one in SAMPLES
-    if one.name in ("adk", "adk-evaluation", "ai-sdk-1", "atif", "mini", "openhands-run", "swe-agent")
+    if one.name
+    in ("adk", "adk-evaluation", "ai-sdk-1", "amp", "atif", "cline", "mini", "openhands-run", "swe-agent")
 ]
 NOBODY = "expected a conversation, found a scenario that a model is to play"
 IDS = ("id", "uuid", "step_id", "seq")
