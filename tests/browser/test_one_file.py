@@ -73,7 +73,7 @@ def from_disk(
         assert page.url.partition("#")[0] == file.as_uri()
     finally:
         context.close()
-    assert did == [f"asks for {file.as_uri()}"]
+    assert {*did} == {f"asks for {file.as_uri()}"}
 
 
 def written(conversation: stenolog.Conversation, file: Path) -> Path:
@@ -129,6 +129,29 @@ def test_keys_turns_and_addresses_lead_through_the_entries(browser: Browser, dem
         at(5)
         page.evaluate("location.hash = '#at=35'")
         at(35)
+
+
+def test_the_work_of_a_sub_agent_is_read_in_its_place_and_by_itself(browser: Browser, tmp_path: Path) -> None:
+    brief = "Look for every caller of parse in this folder."
+    call = ToolCall(id="t", name="Task", arguments=f'{{"prompt": "{brief}"}}')
+    with stenolog.open(":memory:") as log:
+        events = (
+            UserMessage("Who calls parse?", to=["coder"]),
+            AssistantMessage(agent="coder", parts=[call]),
+            UserMessage(brief, author="coder", author_kind="agent", to=["scout"]),
+            AssistantMessage(agent="scout", text="Only cron does."),
+            ToolResult(call_id="t", text="It is cron."),
+        )
+        log["x"].extend(events, expected=0)
+        file = written(log["x"], tmp_path / "sub.html")
+    with from_disk(browser, file) as page:
+        page.locator("summary").get_by_text("sub-agent scout").click()
+        page.locator("details.agent .item").get_by_text("Only cron does.").wait_for()
+        page.get_by_role("link", name="Read what scout did").click()
+        page.get_by_text("this is scout").wait_for()
+        page.locator("#text > .piece > .item").get_by_text("Only cron does.").wait_for()
+        page.get_by_role("link", name="Back to the whole conversation").click()
+        page.locator("#text > .piece > .item").get_by_text("Who calls parse?").wait_for()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -213,6 +213,23 @@ def test_the_whole_timeline_has_every_line_of_an_output_and_all_of_a_call(cli: C
     assert max(map(len, full.splitlines())) <= 100
 
 
+def test_the_timeline_draws_calls_as_the_pages_do_and_sums_the_files(cli: Cli, tmp_path: Path) -> None:
+    given = (
+        {"file_path": "a.py", "old_string": "one", "new_string": "two"},
+        {"command": "ls -l", "timeout": 9},
+    )
+    calls = [ToolCall(id=str(nth), name="do", arguments=json.dumps(each)) for nth, each in enumerate(given)]
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["x"].append(AssistantMessage(agent="coder", tool_calls=calls))
+        log["x"].append(ToolResult(call_id="0", text="Done."))
+        log["x"].append(ToolResult(call_id="1", text="\x1b[31mred\x1b[0m"))
+    shown = cli("timeline", "x").out
+
+    for line in ("✓ do a.py  2, 3", "    - one", "    + two", "✓ do ls -l  2, 4", "    red"):
+        assert line in shown
+    assert shown.endswith("\nFiles: 1 changed, +1 -1: a.py +1 -1\n")
+
+
 @pytest.mark.parametrize(("kind", "shown"), [("system", False), ("person", True)])
 def test_a_long_note_of_the_system_is_cut_and_the_words_of_a_person_are_not(
     cli: Cli, tmp_path: Path, kind: AuthorKind, shown: bool
