@@ -51,7 +51,7 @@ def fields_of(query: Query, found: ExplainedRequest | None, end: int = BESIDE) -
         return {**place, "request": None}
     request, sent = found.request, found.sent
     start = query.number("from", 0) if query.word("from") else None
-    fields = ("api", "sendable", "reason", "sha256", "size", "policy")
+    fields = ("api", "sendable", "reason", "sha256", "size", "policy", "counted_by")
     shown: list[Any]
     if form == "raw":
         shown = request_facts.raw_lines(
