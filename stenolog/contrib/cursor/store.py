@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, BinaryIO
 
 from stenolog import importers
+from stenolog.errors import UnknownFormatError
 from stenolog.importers import Blobs, JsonObject, Record, as_dict, as_str, as_time, compact_json
 from stenolog.parts import AssistantPart, UserPart
 
@@ -86,43 +87,59 @@ def read(stream: BinaryIO, reader: importers.JsonLinesReader) -> Iterator[import
     """Yield the session of a database."""
     with importers.sqlite_database(stream, "meta", "blobs") as connection:
         connection.execute("BEGIN")
+        blobs = _BlobTree(connection, reader)
         for (value,) in connection.execute("SELECT value FROM meta WHERE key = '0'").fetchall():
-            head = importers.object_in(_text(value))
-            messages = _messages(connection, as_str(head.get("latestRootBlobId")), set(), 0)
+            head = blobs.json(_decoded(value))
+            messages = blobs.messages(as_str(head.get("latestRootBlobId")))
             records = [Record(str(nth), message) for nth, message in enumerate(messages, 1)]
             make = partial(CursorStore, head=head)
             yield importers.SourceConversation(as_str(head.get("agentId")), records, make)
 
 
-def _text(value: Any) -> str:
-    """Return a value of `meta`: JSON, in older releases as hexadecimal digits."""
+def _decoded(value: Any) -> bytes:
+    """Return a value of `meta`: JSON, or its bytes as hexadecimal digits."""
     raw = value if isinstance(value, bytes) else str(value).encode()
     try:
-        return bytes.fromhex(raw.decode()).decode(errors="replace")
+        return bytes.fromhex(raw.decode())
     except ValueError:
-        return raw.decode(errors="replace")
+        return raw
 
 
-def _messages(connection: Any, id: str, seen: set[str], depth: int) -> Iterator[JsonObject]:
-    """Yield the messages below a blob, in order."""
-    if id in seen or depth > _DEEPEST:
-        return
-    seen.add(id)
-    for field, content in _fields(_blob(connection, id)):
-        if len(content) == _HASH and field == _TREE:
-            yield from _messages(connection, content.hex(), seen, depth + 1)
-        elif len(content) == _HASH and field == _MESSAGE:
-            raw = _blob(connection, content.hex())
-            if raw[:1] != b"{":
-                raw = next((inner for field, inner in _fields(raw) if field == _CONTENT), b"")
-            if message := importers.object_in(raw.decode(errors="replace")):
-                yield {**as_dict(message), "hash": content.hex()}
+class _BlobTree:
+    """The blobs of a database, each read once."""
 
+    def __init__(self, connection: Any, reader: importers.JsonLinesReader) -> None:
+        self._connection = connection
+        self._reader = reader
+        self._visited: set[str] = set()
 
-def _blob(connection: Any, id: str) -> bytes:
-    row = connection.execute("SELECT data FROM blobs WHERE id = ?", (id,)).fetchone()
-    data = row[0] if row else b""
-    return data if isinstance(data, bytes) else str(data).encode()
+    def messages(self, id: str, depth: int = 0) -> Iterator[JsonObject]:
+        """Yield the messages below a blob, in order, each with its hash."""
+        if id in self._visited or depth > _DEEPEST:
+            return
+        self._visited.add(id)
+        for field, content in _fields(self._blob(id)):
+            if len(content) == _HASH and field == _TREE:
+                yield from self.messages(content.hex(), depth + 1)
+            elif len(content) == _HASH and field == _MESSAGE:
+                raw = self._blob(content.hex())
+                if raw[:1] != b"{":
+                    raw = next((inner for field, inner in _fields(raw) if field == _CONTENT), b"")
+                if message := self.json(raw):
+                    yield {**message, "hash": content.hex()}
+
+    def json(self, raw: bytes) -> JsonObject:
+        """Return an object; an empty one, which the report names, for anything else."""
+        try:
+            return as_dict(self._reader.cell(raw))
+        except UnknownFormatError as error:
+            self._reader.skipped.append(importers.Skipped(len(self._visited), str(error), "blob"))
+            return {}
+
+    def _blob(self, id: str) -> bytes:
+        row = self._connection.execute("SELECT data FROM blobs WHERE id = ?", (id,)).fetchone()
+        data = row[0] if row else b""
+        return data if isinstance(data, bytes) else str(data).encode()
 
 
 def _fields(raw: bytes) -> Iterator[tuple[int, bytes]]:

@@ -191,7 +191,9 @@ class Kimi(importers.SessionConverter):
                 self._add(key, agent, step, _ANSWERS.parts(part, provider=_WIRE, key=key))
             case "tool.call":
                 prompt = importers.object_in(event.get("args")).get("prompt")
-                self._prompts[as_str(event.get("toolCallId"))] = as_str(prompt)
+                # JSON within JSON may have escapes of what cannot be stored.
+                asked = as_str(prompt).encode(errors="replace").decode()
+                self._prompts[as_str(event.get("toolCallId"))] = asked
                 self._add(key, agent, step, _calls([event]))
             case "tool.result":
                 self._result(key, agent, event)
