@@ -345,6 +345,19 @@ def test_a_log_has_a_test_for_each_conversation_and_a_warning_fails_none(cli: Cl
     assert (told.status, suite.get("failures")) == (1, "1")
 
 
+def test_a_word_is_a_conversation_before_it_is_a_path_and_a_database_is_no_transcript(
+    transcripts: Cli, tmp_path: Path
+) -> None:
+    assert "nothing is wrong" in transcripts("check", "logs/*ound.jsonl").out
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["logs"].append(UserMessage("Bake."))
+
+    assert last(transcripts("check", "logs")).startswith("✓ checked 1 conversation")
+    assert transcripts("check", "./logs").status == 1
+    told = transcripts("check", "talks.db")
+    assert (told.status, "stenolog check --db talks.db" in told.err) == (2, True)
+
+
 def test_what_cannot_be_checked_is_a_finding_too_and_exits_as_it_does_for_a_person(cli: Cli) -> None:
     for words in (("nowhere",), ("logs/nowhere.jsonl", "x.jsonl")):
         (found,) = commands((told := cli("check", *words, "--format", "github")).out)

@@ -151,6 +151,16 @@ def takes_conversation(function: F) -> F:
     return takes_db(argument(function))
 
 
+def takes_conversation_or_paths(function: F) -> F:
+    """Add `--db` and a conversation, or paths, as `words`: see `words.name_or_paths`."""
+
+    def completed(ctx: click.Context, parameter: click.Parameter, begun: str) -> Any:
+        return names(ctx, parameter, begun) or [CompletionItem(begun, type="file")]
+
+    written = "[CONVERSATION|PATH...]"
+    return takes_db(click.argument("words", metavar=written, nargs=-1, shell_complete=completed)(function))
+
+
 def takes_conversation_and(metavar: str) -> Callable[[F], F]:
     """Add `--db`, an optional conversation and another word, as `words`: see `lookup.find_both`."""
 

@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 import sys
 import webbrowser
-from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 import click
-from click.shell_completion import CompletionItem
 
-from stenolog.adapters.importers.detection.folders import matches
-from stenolog.adapters.importers.door.files import is_log, regular_file
 from stenolog.adapters.programs.claude_code import SESSIONS
 from stenolog.adapters.store.contract.address import home_database
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.editor import editor as chosen_editor
 from stenolog.apps.cli.arguments.editor import takes_editor
-from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
-from stenolog.apps.cli.arguments.options import names, takes_db, typed
+from stenolog.apps.cli.arguments.lookup import open_log
+from stenolog.apps.cli.arguments.options import takes_conversation_or_paths, typed
+from stenolog.apps.cli.arguments.words import are_paths, name_or_paths
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, counted
 from stenolog.apps.cli.terminal import print_first_line, say
 from stenolog.apps.inspect import inspector
 from stenolog.apps.inspect.importing import Importing, offers
 from stenolog.apps.servers.sockets import server_socket, socket_path
-from stenolog.domain.errors import ConversationNotFoundError, StenologError
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -40,14 +35,6 @@ if TYPE_CHECKING:
 
 COLLECTED_AFTER = (20_000, 50, 100)
 """Garbage is looked for so often: what the pages keep would else be gone through at every other step."""
-PATH = re.compile(r"[./~\\]|.*[*?\[]|.*/$")
-"""A word that begins or ends so is a path, and no beginning of a name."""
-
-
-def _completed(
-    ctx: click.Context, parameter: click.Parameter, begun: str
-) -> list[str] | list[CompletionItem]:
-    return names(ctx, parameter, begun) or [CompletionItem(begun, type="file")]
 
 
 @command("inspect", example=f"stenolog inspect {SESSIONS}")
@@ -62,8 +49,7 @@ def _completed(
 @click.option("--allow-fork", is_flag=True, help="Let a page begin forks.")
 @click.option("--allow-import", is_flag=True, help="Let a page import files dropped on it.")
 @takes_editor
-@click.argument("words", metavar="[CONVERSATION|PATH...]", nargs=-1, shell_complete=_completed)
-@takes_db
+@takes_conversation_or_paths
 def inspect_command(
     db: Database,
     words: tuple[str, ...],
@@ -79,11 +65,8 @@ def inspect_command(
     A PATH (a file, a folder or a pattern) is imported and watched meanwhile. A word is a conversation's name,
     else a path, else a name's beginning; ./WORD is a path. In a pipe the first line of stdout is JSON: url.
     """
-    missing = [word for word in words if not matches(_path(word))]
-    if isinstance(db, Path) and not db.exists():  # so no word is a name
-        _check_is_no_path(missing)
-    log = open_log(db, create=not missing if words else db == home_database())
-    name, paths = _meant(log, words)
+    log = open_log(db, create=are_paths(db, words) if words else db == home_database())
+    name, paths = name_or_paths(log, words)
     command = typed(db, "inspect")
     if not words and not log.count():
         paths = _offered(command)
@@ -93,46 +76,6 @@ def inspect_command(
     opened = chosen_editor(editor)
     serve(log, name, host, port, opens=opens, allow_fork=allow_fork, imports=imports, editor=opened)
     return None
-
-
-def _path(word: str) -> Path:
-    return Path(os.path.expanduser(word))  # PowerShell and quotes leave a ~ as it is
-
-
-def _meant(log: Log, words: Sequence[str]) -> tuple[str, list[Path]]:
-    """Return the conversation that is meant, or the paths.
-
-    Raises FileNotFoundError, `ConversationNotFoundError` and `UsageError`.
-    """
-    paths: list[Path] = []
-    for word in words:
-        path, is_name = _path(word), word in log
-        if not is_name and matches(path):
-            _check_is_no_log(path, word)
-            paths.append(path)
-            continue
-        if not is_name:
-            _check_is_no_path([word])
-        if len(words) > 1:
-            what = "a conversation" if is_name else "no file or folder"
-            raise click.UsageError(f"expected one conversation, or files and folders; {word!r} is {what}")
-        try:
-            return find_conversation(log, word).name, []
-        except ConversationNotFoundError as error:
-            raise ConversationNotFoundError(f"{error}; nor is it a file or folder") from None
-    return "", paths
-
-
-def _check_is_no_path(words: Sequence[str]) -> None:
-    """Raise FileNotFoundError for a word that can only be a path."""
-    for word in filter(PATH.match, words):
-        raise FileNotFoundError(None, "no such file or folder", word)
-
-
-def _check_is_no_log(path: Path, word: str) -> None:
-    with suppress(StenologError, OSError), regular_file(path) as stream:
-        if is_log(stream.read(100), stream):
-            raise click.UsageError(f"{word} is a stenolog database: stenolog inspect --db {word}")
 
 
 def _offered(command: str) -> list[Path]:
