@@ -249,7 +249,7 @@ class RequestSession:
         window, told = self.window, self.window.frozen_and_tail()
         policy, frozen, delivered = window.policy, told.frozen, NOT_DELIVERED
         units: Sequence[Unit] = told.units
-        if policy.history.delta and window.continues_session:
+        if window.may_continue and window.continues_session:
             rows = [row.entry for row in window.rows[told.rows :]]
             units, delivered = since_last_turn(window, told.units, rows)
             sent = None
@@ -277,7 +277,7 @@ class RequestSession:
         # Everything that the text around the conversation is made of; most entries change none of it.
         # A tuple of the tools: equal dictionaries may be in another order, and the order is sent.
         rests_on = (window.settings, own.set_at, own.handoff, own.model, cuts, (*tools,))
-        asks = policy.reminder is not None or policy.history.delta
+        asks = policy.reminder is not None or window.may_continue
         if asks or self._around_rests_on != rests_on:
             self._around, self._around_rests_on = surround(window, tools, entries), rests_on
         return self._around

@@ -99,8 +99,8 @@ class PartialWindowError(Exception):
 class Window(View):
     """The view of one lane under one policy, with a row for each entry in it.
 
-    `whole`, if set, folds the log anew up to a position: this window goes on from a session's snapshot, and
-    has no rows of its first `earlier` entries.
+    `may_continue`: a request may continue a session whose backend has earlier messages. `whole`, if set,
+    folds the log anew up to a position: this window has no rows of its first `earlier` entries.
     """
 
     whole: Callable[[int], Window] | None = None
@@ -127,6 +127,7 @@ class Window(View):
             self.rate = self._rate_of(self.bills)
         self._answered = 0
         self.frozen = FrozenPrefix()
+        self.may_continue = policy.history.delta
         self.holes = NEWEST if any(run.rule == NO_ROOM for run in self.left_out) else frozenset()
         self._titles = total(map(self.measure.of, titles(policy.away))) if policy.away else Size()
         self._caps: tuple[Cap, ...] = caps(policy)
@@ -240,7 +241,7 @@ class Window(View):
 
     def frozen_and_tail(self) -> FrozenAndTail:
         upto = ENDLESS
-        if self.policy.history.delta and self.continues_session:
+        if self.may_continue and self.continues_session:
             # The backend has what was frozen, so that it can be passed over.
             upto = self.state.lane(self.lane.address).seen
             if self.frozen.last > upto:
@@ -367,7 +368,7 @@ class Window(View):
         The bounds count a placeholder and a stub for each call.
         """
         policy, is_only = self.policy, len(self._caps) == 1 and self.whole is None
-        is_simple = not (policy.pins or policy.away or policy.reminder or policy.history.delta)
+        is_simple = not (policy.pins or policy.away or policy.reminder or self.may_continue)
         is_simple = is_simple and not self.voice.shared
         if policy.budget is None or not (is_only and is_simple and self._is_plain(self.rows)):
             return False
