@@ -10,9 +10,8 @@ to 20 they are exact). Whole numbers make it the same everywhere.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
-from itertools import takewhile
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from stenolog.domain.entry import Entry
@@ -30,14 +29,14 @@ LARGEST = 86_400_000
 """A day in milliseconds; what is longer counts as this."""
 
 
-def _bounds() -> Iterator[int]:
-    bound = 0
-    while True:
-        yield bound
-        bound = max(bound + 1, bound * 11 // 10)
+def _bounds() -> Sequence[int]:
+    bounds = [0]
+    while (bound := max(bounds[-1] + 1, bounds[-1] * 11 // 10)) <= LARGEST:
+        bounds.append(bound)
+    return bounds
 
 
-BOUNDS = tuple(takewhile(lambda bound: bound <= LARGEST, _bounds()))
+BOUNDS = _bounds()
 """Lower bounds of the ranges."""
 
 
