@@ -14,6 +14,8 @@ PACKAGE = Path(stenolog.__file__).parent
 ABOUT_SQLITE = {
     "adapters/importers/door/files.py": "reads databases of other programs",
     "contrib/adk/files.py": "reads databases of other programs",
+    "contrib/cursor/database.py": "reads databases of other programs",
+    "contrib/cursor/store.py": "reads databases of other programs",
     "contrib/deepseek_harness/files.py": "reads databases of other programs",
     "contrib/goose/files.py": "reads databases of other programs",
     "contrib/openai_agents/database.py": "reads databases of other programs",
