@@ -71,6 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
     home = tempfile.TemporaryDirectory(prefix="stenolog-home-", ignore_cleanup_errors=True)
     patch.setenv("XDG_DATA_HOME", home.name)
     patch.delenv("STENOLOG_DB", raising=False)
+    patch.setenv("STENOLOG_EDITOR", "none")  # else the one in whose terminal the tests are run
     patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # else each program that runs compiles all anew
     config.add_cleanup(home.cleanup)
     config.add_cleanup(patch.undo)
@@ -195,6 +196,7 @@ def in_a_folder_of_its_own(namespace: dict[str, Any]) -> None:
         patch.setenv(name, value)
     patch.setenv("XDG_DATA_HOME", str(Path(folder.name, "data")))
     patch.delenv("STENOLOG_DB", raising=False)
+    patch.setenv("STENOLOG_EDITOR", "none")  # else the one in whose terminal the tests are run
     namespace["__patch__"] = patch
     namespace["__undo__"] = (patch.undo, folder.cleanup, registries_as_they_are().close)
 
