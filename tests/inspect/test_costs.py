@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 import stenolog
 from stenolog import AssistantMessage, Event, ModeSwitch, NewEntry, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.providers.prices import listed, usd
-from stenolog.analysis import price_table
+from stenolog.analysis import Prices, price_table
 from stenolog.apps.inspect.pages import cost, costs
 from stenolog.apps.views.cost_table import CostTable
 from stenolog.events import Usage
@@ -168,8 +168,11 @@ def test_another_process_reads_the_rows_from_beside_the_log_and_other_prices_are
         table = table_of(again).update()
         assert table.data() == first
         assert not table._spendings, "no entry was read"
-        free = CostTable(again, price_table({"*": {"input": 0}})).update().data()
-    assert free["total"]["known_cost_micro_usd"] == 0
+        free = price_table({"*": {"input": 0}})
+        unknown: Prices = (lambda model: None,)
+        for prices, is_incomplete in ((unknown, True), ((*free, *unknown), False), (free, False)):
+            total = CostTable(again, prices).update().data()["total"]
+            assert (total["known_cost_micro_usd"], total["cost_is_incomplete"]) == (0, is_incomplete)
 
 
 # The list.

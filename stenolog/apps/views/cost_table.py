@@ -222,8 +222,9 @@ def row_of(found: ListedConversation, key: int, spending: Spending, prices: Pric
 
 def _kept_as(prices: Prices) -> PersistentFold[CostRow]:
     """Return the fold as which rows at these prices are stored; it folds nothing."""
-    listed_here = all(isinstance(price, Price) for price in prices)
-    named = sha256((repr(prices) if listed_here else source()).encode()).hexdigest()[:12]
+    given = [price for price in prices if isinstance(price, Price)]
+    of_package = source() if len(given) < len(prices) else ""
+    named = sha256(repr((given, of_package)).encode()).hexdigest()[:12]
     fold: Fold[CostRow] = Fold(f"costs {named}", CostRow(), _same, version=VERSION)
     return PersistentFold(fold, JSON.dump, JSON.load)
 
