@@ -129,3 +129,7 @@ def test_who_goes_on_from_a_snapshot_sends_what_the_whole_log_gives(seeds: range
 @pytest.mark.parametrize("api", sorted(set(FORMATS) - {"plain"}))
 def test_a_teams_session_goes_on_from_many_snapshots(api: str) -> None:
     assert compared(session_log(1, 60), policy(None), api, 1) > 10
+
+
+def test_who_goes_on_from_a_snapshot_counts_once_what_is_counted_as_billed() -> None:
+    assert compared(history(9, 40), SMALL["tokens as billed"], "anthropic", 9) > 0

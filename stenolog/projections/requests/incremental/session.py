@@ -215,7 +215,7 @@ class RequestSession:
 
     def _explained_anew(self, whole: Callable[[int], Window], position: int) -> Callable[[], Explanation]:
         api, blobs = self.api, self.blobs
-        return lambda: RequestSession(whole(position), api, blobs).request().explanation
+        return lambda: RequestSession(whole(position), api, blobs).request().estimated
 
     def _written_down(
         self, inputs: Inputs, explain: Callable[..., Explanation]
