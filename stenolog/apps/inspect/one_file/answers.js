@@ -39,7 +39,7 @@ const fetched = await (async () => {
   if (of) {
     const back = make("a", { href: `#at=${shownIn(log.lists[of][0])}` }, "Back to the whole conversation");
     document.getElementById("left").prepend(make("p", {}, back, `: this is ${of}`));
-    document.getElementById("marks").remove();
+    document.getElementById("marks").hidden = true;  // they are of the whole conversation
   }
   addEventListener("hashchange", () => {
     const now = hash();
