@@ -63,13 +63,13 @@ NODES = [
     node("t1", "u1", "assistant", 3, content=THOUGHTS, metadata=MODEL),
     node("c1", "t1", "assistant", 4, content={"content_type": "code", "text": "ls()"}, recipient="python"),
     node(
-        "r1", "c1", "tool", 5, name="python", content={"content_type": "execution_output", "text": "rye.png"}
+        "r1", "c1", "tool", 5, name="sandbox", content={"content_type": "execution_output", "text": "rye.png"}
     ),
     node("a1", "r1", "assistant", 6, content="Rye.", metadata=MODEL),
     node("a2", "r1", "assistant", 7, content="Wheat.", metadata=MODEL),
     node("u2", "a1", "user", 8, content="Sure?"),
     node("w1", "u2", "assistant", 9, content='{"q":"rye"}', recipient="web.run"),
-    node("e1", "w1", "tool", 10, name="web.run", content={"content_type": "system_error", "text": "offline"}),
+    node("e1", "w1", "tool", 10, name="web", content={"content_type": "system_error", "text": "offline"}),
     node("a3", "e1", "assistant", 11, content="Yes.", metadata=MODEL),
 ]
 
@@ -183,6 +183,17 @@ def test_an_export_larger_than_a_document_may_be_is_read_item_by_item(
     assert into.log["c5"].settings().title == "\U0001f35e"
     assert [one.name for one in cut.conversations] == ["c0", "c1", "c2", "c3", "c4"]
     assert [(skip.line, skip.unit) for skip in cut.skipped] == [(6, "item")]
+
+
+def test_after_many_branches_only_the_current_one_is_followed(into: Import) -> None:
+    others = [node(f"x{n}", "u2", "assistant", 20 + n, content=f"no {n}") for n in range(250)]
+    into.file(export(*NODES, *others, current="a3"), "conversations.json")
+    (found,) = into.report.conversations
+
+    assert len(found.forks) == 201
+    assert found.decisions["other branch, without a fork"] == 52
+    assert shown(into) == ["Rye.", "Sure?", "Yes."]
+    assert "no 249" not in json.dumps(into.conversation.request("chatgpt").body)
 
 
 def test_nodes_in_a_circle_are_counted(into: Import) -> None:

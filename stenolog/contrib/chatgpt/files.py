@@ -19,6 +19,10 @@ from stenolog.parts import AssistantPart, UserPart
 
 from .content import Media, answer_parts, is_text, tool_call, user_parts
 
+NEAR = 50
+"""The nodes above a tool's message among which its call is looked for."""
+MOST_BRANCHES = 200
+"""The changes between branches that are written down; after them only the last one is."""
 ABOUT = ("gizmo_id", "conversation_origin", "conversation_template_id")
 
 
@@ -93,7 +97,11 @@ class ChatGPT(importers.SessionConverter):
             self.ignored["node without a message"] += 1
             return []
         id = importers.key_of(own) or f"#{record.line}"
-        if self._tree.parent(own) != self._last:
+        if self._tree.parent(own) == self._last:
+            pass
+        elif self.decisions["other branch"] >= MOST_BRANCHES:
+            self.decisions["other branch, without a fork"] += 1
+        else:
             self._follow(self._tree.path(own), id)
         self._last = own
         self._message(id, own, message)
@@ -161,7 +169,7 @@ class ChatGPT(importers.SessionConverter):
         self.write_answer(id, answer, node)
 
     def _result(self, id: str, node: str, tool: str, content: JsonObject, blobs: Blobs) -> None:
-        """Write a tool's message: the result of the nearest call of that tool above it, or a note."""
+        """Write a tool's message: a result of the call right above, or of that tool's nearest; or a note."""
         parts: list[UserPart] = user_parts(content, blobs, self._media)
         parts = parts or [*importers.text_parts(" ")]
         call = self._call_above(node, tool)
@@ -175,10 +183,10 @@ class ChatGPT(importers.SessionConverter):
             self.write_user(id, parts, "system", message=node, role="tool", blobs=blobs, author=tool)
 
     def _call_above(self, node: str, tool: str) -> str:
-        above, seen = self._tree.parent(node), set[str]()
-        while above and above not in seen:
-            seen.add(above)
-            if (called := self._open.get(above)) and _head(tool) in ("", _head(called)):
+        above = self._tree.parent(node)
+        for distance in range(NEAR):
+            called = self._open.get(above)
+            if called and (not distance or _head(tool) in ("", _head(called))):
                 return above
             above = self._tree.parent(above)
         return ""
