@@ -10,6 +10,7 @@ import pytest
 
 from stenolog import AssistantMessage, ToolResult, UserMessage
 from stenolog.adapters.importers.door import json_lines
+from stenolog.contrib.chatgpt import files
 from stenolog.errors import UnknownFormatError
 from stenolog.parts import ImagePart, ProviderPart, ReasoningPart
 from tests.transcripts.given import Import, Json
@@ -185,15 +186,18 @@ def test_an_export_larger_than_a_document_may_be_is_read_item_by_item(
     assert [(skip.line, skip.unit) for skip in cut.skipped] == [(6, "item")]
 
 
-def test_after_many_branches_only_the_current_one_is_followed(into: Import) -> None:
-    others = [node(f"x{n}", "u2", "assistant", 20 + n, content=f"no {n}") for n in range(250)]
+def test_after_many_branches_only_the_current_one_is_followed(
+    into: Import, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MOST_BRANCHES", 4)
+    others = [node(f"x{n}", "u2", "assistant", 20 + n, content=f"no {n}") for n in range(9)]
     into.file(export(*NODES, *others, current="a3"), "conversations.json")
     (found,) = into.report.conversations
 
-    assert len(found.forks) == 201
-    assert found.decisions["other branch, without a fork"] == 52
+    assert len(found.forks) == 5
+    assert found.decisions["other branch, without a fork"] == 7
     assert shown(into) == ["Rye.", "Sure?", "Yes."]
-    assert "no 249" not in json.dumps(into.conversation.request("chatgpt").body)
+    assert "no 8" not in json.dumps(into.conversation.request("chatgpt").body)
 
 
 def test_nodes_in_a_circle_are_counted(into: Import) -> None:
