@@ -84,10 +84,10 @@ def test_the_page_of_all_has_the_sums_of_the_pages_of_each(web: TestClient, log:
         "/code/bakery": 8,
         "/code/shop": 2,
     }
-    found = [(row["conversation"], row["position"]) for row in data["dearest"]]
+    found = [(row["conversation"], row["position"], row["why"]) for row in data["dearest"]]
     of_each = [row for one in each for row in one["dearest"]]
     of_each.sort(key=lambda row: (-row["known_cost_micro_usd"], -row["tokens"]["input"]))
-    assert found == [(row["conversation"], row["position"]) for row in of_each][:10]
+    assert found == [(row["conversation"], row["position"], row["why"]) for row in of_each][:10]
     assert 'href="/cost/large"' in web.get("/costs").text
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from heapq import nsmallest
 from threading import Lock
@@ -29,6 +29,7 @@ from stenolog.projections.views.spending import (
     dearness,
 )
 
+from .caches import calls_of
 from .conversations import cost_of
 from .costs import axes_data, call_row, sum_data
 
@@ -40,6 +41,8 @@ VERSION = 1
 """The version of a stored row."""
 READ_AT_ONCE = 1000
 """The new entries that are read for their conversations; of more, all heads are compared."""
+COMPARED = 5_000
+"""The entries up to which a conversation's requests are compared for a table of all."""
 MOST = 32
 """The conversations whose calls are kept in memory."""
 
@@ -70,6 +73,13 @@ class CostRow(NamedTuple):
 
 
 JSON = folds.Json(CostRow)
+
+
+def reasons_of(conversation: Conversation) -> Mapping[int, str]:
+    """Return the reasons for a conversation's cache misses, by position; none of a very long one."""
+    if conversation.position > COMPARED:
+        return {}
+    return {call.position: call.cause.kind for call in calls_of(conversation) if call.is_miss}
 
 
 class CostTable:
@@ -114,8 +124,21 @@ class CostTable:
             self._seen = newest
             return self
 
-    def data(self) -> dict[str, Any]:
-        """Return the sums of all conversations, and the dearest requests, as JSON."""
+    def data(
+        self, reasons: Callable[[Conversation], Mapping[int, str] | None] = reasons_of
+    ) -> dict[str, Any]:
+        """Return the sums of all conversations, and the dearest requests, as JSON.
+
+        `reasons` gives the reasons for a conversation's cache misses, by position; None: not known yet.
+        """
+        shown = self._sums()
+        names = {row["conversation"] for row in shown["dearest"]}
+        found = {name: reasons(self._log[name]) for name in sorted(names) if name in self._log}
+        for row in shown["dearest"]:
+            row["why"] = (found.get(row["conversation"]) or {}).get(row["position"], "")
+        return shown
+
+    def _sums(self) -> dict[str, Any]:
         with self._changing:
             if self._dearest is None:
                 calls = ((row.name, call) for row in self.rows.values() for call in row.dearest)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.conversation.queries.overviews import title_of
 from stenolog.apps.inspect.page import Page
 from stenolog.apps.inspect.query import Query
+from stenolog.apps.views.cost_table import reasons_of
 from stenolog.apps.views.envelope import Answer
 
 from .cost import table_means
@@ -23,11 +27,22 @@ def is_current(query: Query) -> bool:
 def view(query: Query) -> dict[str, Any]:
     """Return the sums of the conversations that are counted, and how many are not yet."""
     is_done = is_current(query)
-    data = query.costs.data()
+    waiting: list[str] = []
+
+    def reasons(talk: Conversation) -> Mapping[int, str] | None:
+        # One after the other: the page is asked for again until all are there.
+        found: Mapping[int, str] | None = None
+        if not waiting:
+            found = query.later(("reasons", talk.key), talk.position, partial(reasons_of, talk), PATIENCE)
+        if found is None:
+            waiting.append(talk.name)
+        return found
+
+    data = query.costs.data(reasons)
     names = {row["conversation"] for row in data["dearest"]}
     return {
         **data,
-        "is_waiting": not is_done,
+        "is_waiting": not is_done or bool(waiting),
         "left": 0 if is_done else query.costs.due - query.costs.done,
         "titles": {name: title_of(query.log[name]) for name in names if name in query.log},
         **table_means(query),

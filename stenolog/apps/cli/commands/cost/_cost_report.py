@@ -52,7 +52,7 @@ def _drawn(log: Log, data: Mapping[str, Any], where: str) -> Iterator[Piece]:
     if data["dearest"]:
         yield heading("The dearest requests")
         yield table(
-            ("~CONVERSATION", ">AT", "~AGENT", "~MODEL", "~READS FIRST", *SPENT[1:]),
+            ("~CONVERSATION", ">AT", "~AGENT", "~MODEL", "~AFTER", *SPENT[1:], "~CACHE MISS"),
             [
                 [
                     short_name(log, row["conversation"]),
@@ -61,6 +61,7 @@ def _drawn(log: Log, data: Mapping[str, Any], where: str) -> Iterator[Piece]:
                     row["model"],
                     (row["tool"] or "-", "dim"),
                     *_spent(row),
+                    (row["why"] or "-", "dim"),
                 ]
                 for row in data["dearest"]
             ],
