@@ -163,7 +163,6 @@ def _packages(folder: Path) -> list[tuple[str, str]]:
 
 
 def _points(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the names and references of the group in a text of entry points."""
     section = ""
     for line in map(str.strip, text.splitlines()):
         name, _, reference = line.partition("=")
@@ -182,7 +181,6 @@ def _call(name: str, reference: str) -> None:
 
 
 def _run_file(path: Path) -> None:
-    """Import a file as a module of its own name."""
     from importlib.util import module_from_spec, spec_from_file_location
 
     spec = spec_from_file_location(path.stem, path)

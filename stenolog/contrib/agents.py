@@ -20,7 +20,6 @@ def file_format(
 
 
 def _of_editor(place: str) -> tuple[SessionFolder, ...]:
-    """Return the folders of an editor's data, one for each system that it runs on."""
     homes = (
         ("XDG_CONFIG_HOME", ".config"),
         ("", "Library/Application Support"),

@@ -12,7 +12,6 @@ from stenolog.plugins import CHANNELS, EXPORTERS, PROGRAMS, TABLES, Reference
 
 
 def _program(name: str, *others: Callable[[], object], file: str = "programs") -> Callable[[], object]:
-    """Return a function that registers the program of this name in capitals, and `others`."""
     value = Reference(f"{__package__}.{file}", name.upper().replace("-", "_"))
     register = partial(PROGRAMS.add_late, name, value)
     return _all(register, *others) if others else register

@@ -51,7 +51,6 @@ _OPENHANDS_FILES = tuple(
 
 
 def _program(*formats: plugins.FileFormat) -> plugins.Program:
-    """Return a program named by the first format of its files."""
     return plugins.Program(formats[0].name, formats)
 
 

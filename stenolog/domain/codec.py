@@ -113,7 +113,6 @@ class TopicRegistry:
             raise CorruptLogError(f"{topic} cannot be made {upcast.to}: {type(error).__name__}") from error
 
     def _newest(self, topic: str) -> str:
-        """Return the topic that the upcasts of `topic` lead to; in a circle, one of its topics."""
         # As many steps as there are upcasts, so that a circle ends.
         for _ in self.upcasts:
             topic = self.upcasts[topic].to if topic in self.upcasts else topic

@@ -48,6 +48,5 @@ def _row(cells: Cells) -> str:
 
 
 def _text(cell: object) -> str:
-    """Return a cell on one line, in which nothing is HTML."""
     words = f"{cell:,}" if isinstance(cell, int) else one_line(str(cell))
     return escape(words if len(words) <= LONGEST_CELL else words[: LONGEST_CELL - 1] + "…")

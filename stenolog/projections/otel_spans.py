@@ -121,14 +121,12 @@ class _Watch:
             )
 
     def _begin(self, move: Transition, entry: Entry, by: _Work | None) -> None:
-        """Begin a lane's work, in the trace of the work that led to it; a task's is a part of that."""
         trace = by.trace if by else _stable_id(entry, "trace", 32)
         parent = by.id if by and isinstance(entry.event, events.UserMessage) else ""
         id = _stable_id(entry, f"work {move.lane}")
         self._works[move.lane] = _Work(trace, id, entry.time, entry.position, parent)
 
     def _called(self, entry: Entry, before: State, work: _Work | None) -> Iterator[Span]:
-        """Yield the call of a model or a tool that an entry tells of."""
         match entry.event:
             case events.AssistantMessage() | events.LlmError() as said:
                 yield from self._asked_model(
@@ -291,12 +289,10 @@ def _lane_of(event: events.Known | events.Unknown) -> str:
 
 
 def _stable_id(entry: Entry, what: str, digits: int = 16) -> str:
-    """Return an id that is the same whenever the log is read, and another in every other log."""
     return sha256(f"{entry.digest} {what}".encode()).hexdigest()[:digits]
 
 
 def _start(end: datetime, took: int | None, asked: datetime) -> datetime:
-    """Return the start time: `took` milliseconds before the end, or the time of the request if unknown."""
     return min(asked if took is None else end - timedelta(milliseconds=took), end)
 
 
@@ -309,7 +305,6 @@ def _child(said: events.ToolResult | events.AssistantMessage | events.LlmError) 
 
 
 def _set_attributes(attributes: dict[str, Any]) -> Attributes:
-    """Return the attributes without empty values and without types that an attribute cannot hold."""
     kinds = (str, int, float, list)
     return {name: value for name, value in attributes.items() if isinstance(value, kinds) and value != ""}
 

@@ -75,7 +75,6 @@ def _plain(text: str) -> str:
 
 
 def _word(word: str, alike: bool) -> str:
-    """Return the word, its Cyrillic and Greek letters escaped if they pass for Latin ones."""
     if word.isascii():
         return word
     scripts = {_script(char) for char in word if char.isalpha()}
@@ -86,7 +85,6 @@ def _word(word: str, alike: bool) -> str:
 
 
 def _seen(char: str) -> str:
-    """Return the character; escaped if it is invisible, or looks like another."""
     if char in "\n\t" or " " <= char <= "~":
         return char
     if unicodedata.category(char) in _INVISIBLE or _BLANK.match(char) or char.isspace():
@@ -107,7 +105,6 @@ def _escaped(char: str) -> str:
 
 
 def _without_gaps(text: str) -> str:
-    """Return the text without gaps that push the rest of it out of sight."""
     text = _BLANKS.sub(lambda gap: f"[{len(gap[0]):,} blanks]", text)
     return _BLANK_LINES.sub(lambda gap: f"\n[{gap[0].count(chr(10)) - 1:,} blank lines]\n", text)
 

@@ -144,7 +144,6 @@ def _watch() -> None:
 
 
 def _marked(mark: str) -> list[int]:
-    """Return the processes that have the mark, from /proc."""
     wanted, found = f"{MARK}={mark}".encode(), []
     for folder in _PROC.glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is somebody else's

@@ -149,7 +149,6 @@ class AsyncLog:
         return await self._landing.write(self.sync.recorder, items, stream, expected)
 
     async def _each(self, entries: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
-        """Yield an iterator's items, fetched in batches."""
         iterator = await self.run(entries)
         while batch := await self.run(lambda: list(islice(iterator, BATCH))):
             for entry in batch:
@@ -270,7 +269,6 @@ class AsyncConversation:
         return await self.log.run(self._sync)
 
     def _sought(self) -> Conversation:
-        """Return the conversation without reading the log; its first append looks it up."""
         return Conversation(self.log.sync, Stream(check_name(self._name, what="conversation")))
 
     async def _run(self, call: Callable[[Conversation], T]) -> T:
@@ -301,7 +299,6 @@ class LoopBridge:
         return waiting.result()
 
     def _wake(self) -> None:
-        """Wake the event loop; called in the thread that writes."""
         with suppress(RuntimeError):  # the loop may have ended
             self.loop.call_soon_threadsafe(self._tell)
 

@@ -219,7 +219,6 @@ def _texts(entry: Entry) -> Iterator[str]:
 
 
 def _forms(text: str) -> Iterator[bytes]:
-    """Yield a text as a body may have it: plain, and as JSON."""
     if len(text.strip()) >= SHORTEST:
         yield text.encode("utf-8", "replace")
         yield json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "replace")

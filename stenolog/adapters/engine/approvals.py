@@ -110,7 +110,6 @@ def _waits_below(conversation: Conversation, effect: Effect, children: Mapping[s
 
 
 def _conversations(conversation: Conversation) -> Iterator[tuple[Conversation, LaneState | None]]:
-    """Yield a conversation and its workers' conversations, each with the lane that waits for it."""
     yield conversation, None
     if _called(conversation):
         # By the short key behind the tilde, which is made of the call.

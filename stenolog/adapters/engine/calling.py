@@ -37,7 +37,6 @@ class Destination(Protocol):
 
 
 def _draft(conversation: Any, request: Request) -> LoopDraft | None:
-    """Return the draft of a call; None for a log in memory."""
     from .loop_drafts import LoopDraft  # late, as the engine is imported with it
 
     log = getattr(conversation.log, "sync", conversation.log)
@@ -89,7 +88,6 @@ class CallRecorder:
         return kept
 
     def _keep(self, pieces: Sequence[ResponseDelta]) -> None:
-        """Keep pieces of the answer beside the log."""
         if self._draft is None and not self._has_begun:
             self._draft, self._has_begun = _draft(self._conversation, self._request), True
         if self._draft is not None:
@@ -137,7 +135,6 @@ class CallRecorder:
     def _answer(
         self, error: BaseException | None
     ) -> tuple[AssistantMessage, None] | tuple[None, ModelError | None]:
-        """Return the whole answer, or None and the error that is not raised yet."""
         if self._said is not None:
             return self._said, None
         if self._stream is None:

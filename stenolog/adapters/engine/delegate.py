@@ -180,7 +180,6 @@ class AgentTool(WorkerTool):
         return replace(self.worker.limits, max_tokens=min(share, self.worker.limits.max_tokens or share))
 
     def _at_once(self, call: ToolContext, conversation: Conversation) -> int:
-        """Return the number of workers that the caller waits for."""
         tools = self._caller.tools if self._caller else ()
         workers = {tool.spec.name for tool in tools if isinstance(tool, AgentTool)}
         return max(1, sum(each.name in workers for each in conversation.state().lane(call.lane).calls))

@@ -182,7 +182,6 @@ class Replay:
         return [_Tool(self, spec) for spec in own + boxed]
 
     def _api(self, agent: str) -> str:
-        """Return the API that an agent's requests were recorded on."""
         receipts = (each.event.receipt for lane, q in self._answers.items() if lane == agent for each in q)
         named = next((receipt.api for receipt in receipts if receipt and receipt.api), "")
         return named.partition("@")[0] or api_by(self.settings.card_of(agent).provider) or DEFAULT_API
@@ -241,7 +240,6 @@ class _Tool(BaseTool):
         self.repeat = "safe"
 
     async def run(self, call: ToolContext) -> ToolOutput:
-        """Return the recorded result."""
         found = self.recording.result(call)
         if found is None:
             return ToolOutput(("not recorded",), is_error=True)
@@ -250,7 +248,6 @@ class _Tool(BaseTool):
 
 
 def _answers(entries: list[Entry]) -> Iterator[RecordedAnswer]:
-    """Yield the answers, and the errors of requests that were sent, in order."""
     for entry in entries:
         match entry.event:
             case AssistantMessage(purpose="answer", replaces=None) as event:
@@ -304,7 +301,6 @@ def _delta(index: int, part: AssistantPart) -> ResponseDelta:
 
 
 def _plain(body: Body) -> object:
-    """Return the body with hashes for blobs, and without ids that each run draws."""
     return _without_ids(by_hash(body))
 
 

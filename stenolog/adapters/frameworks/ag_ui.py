@@ -87,7 +87,6 @@ async def ag_ui_live(
 async def _events_up_to(
     conversation: Conversation, telling: EventStream, happened: RunEvent
 ) -> list[BaseEvent]:
-    """Return a run event's events, after those of earlier entries."""
     match happened:
         case StreamDelta():
             return [*telling.delta(happened)]

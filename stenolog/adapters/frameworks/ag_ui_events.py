@@ -231,7 +231,6 @@ class EventStream:
         return ag.StateSnapshotEvent(snapshot=_settings_state(self.settings))
 
     def _answer(self, entry: Entry, lane: str, cause: int | None) -> Open:
-        """Return the answer that an entry ends, as far as streamed."""
         if cause is None:
             answer = Open(_free(self._taken, entry.id), lane)
             self._placed(entry, answer.reasoning_id)
@@ -245,7 +244,6 @@ class EventStream:
         return answer
 
     def _placed(self, entry: Entry, id: str) -> str:
-        """Return the id after noting its entry."""
         self.places[id] = entry.position
         return id
 
@@ -281,7 +279,6 @@ def complete(parts: Sequence[Part]) -> Open:
 
 
 def _free(taken: set[str], id: str) -> str:
-    """Return the id or a similar free one, and reserve it."""
     found, number = id, 1
     while found in taken:
         number += 1
@@ -300,7 +297,6 @@ def _role(said: UserMessage) -> Any:
 
 
 def _settings_state(settings: Settings) -> dict[str, Any]:
-    """Return AG-UI's state: the settings that a client may show."""
     return {"mode": settings.mode, "members": [*settings.members], "title": settings.title}
 
 

@@ -99,7 +99,6 @@ class OpenAIAgentsSession:
         return [*chain.from_iterable(self._items_by_position(self.conversation.position).values())]
 
     def _items_by_position(self, position: int) -> dict[int, list[Item]]:
-        """Return the items in context of each entry, by position."""
         held = {
             entry.position: items_of(entry.event, self.conversation.log.blobs)
             for entry in self._in_context(position)[0]
@@ -134,7 +133,6 @@ class OpenAIAgentsSession:
         return events
 
     def _decided(self, decide: Callable[[int], tuple[T, list[Event]]]) -> T:
-        """Decide at the head and append; decide again on a version conflict."""
         while True:
             position = self.conversation.position
             answer, events = decide(position)

@@ -197,7 +197,6 @@ class Drafting:
         return [draft for each in given for draft in self._missing(Exchange(), each) or ()]
 
     def _missing(self, logged: Exchange, given: Exchange) -> Iterator[NewEntry] | None:
-        """Return an exchange's missing entries; None if the logged ones are of another."""
         if logged.response is not None:
             return None
         asked = [draft for message in given.requests for draft in request_events(message, self.blobs)]

@@ -214,7 +214,6 @@ class _Importing:
             yield what
 
     def _one(self, path: Path, refuse: bool) -> tuple[Report | Refused, known_files.KnownFile | None]:
-        """Import a path; return its outcome, and the file to remember."""
         try:
             if self._zone:
                 with times_in(self._zone):
@@ -307,7 +306,6 @@ class _Importing:
         naming: Naming,
         progress: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Convert conversations as they are read; `progress` as of their file."""
         ahead = list(islice(conversations, 2))
         naming.is_alone = len(ahead) < 2
         for source in chain(ahead, conversations):

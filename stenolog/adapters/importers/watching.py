@@ -36,7 +36,6 @@ def rounds(
 
 
 def _stamp(path: Path) -> Stamp:
-    """Return a mark of a file's state, or a folder's; empty if missing."""
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     return tuple(stamp for file in files if (stamp := _stat(file)))
 

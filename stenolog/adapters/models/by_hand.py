@@ -228,7 +228,6 @@ def model_error(error: BaseException) -> ModelError:
 
 
 def _keys_of(error: BaseException) -> Iterator[str]:
-    """Yield the keys of the request that failed: a provider may repeat one in the words of its error."""
     try:
         sent = getattr(error, "request", None) or getattr(getattr(error, "response", None), "request", None)
     # httpx raises it where an exception has no request.

@@ -112,7 +112,6 @@ def make(database: Database, table: Table) -> None:
 
 
 def _counts(table: Table, row: str) -> str:
-    """Return the condition that a keyed table's row was not edited away."""
     if not table.key:
         return ""
     return f"""AND {row}.nth >= 0 AND NOT EXISTS (
@@ -192,14 +191,12 @@ class Intake:
             self._rows.append(row)
 
     def _edited(self, stream: int, position: int) -> list[str]:
-        """Return the positions of the original and of its earlier edits."""
         self.flush()
         found = self._database.run(self._edited_at, (stream, position))
         first = str(found[0][0]) if found else str(position)
         return [first, *(str(at) for (at,) in self._database.run(self._edits_of, (stream, first)))]
 
     def _key(self, stream: int, position: int) -> str:
-        """Return the key of rows at a position of the conversation or an ancestor."""
         self.flush()
         found = self._database.run(self._key_at, (stream, position))
         return str(found[0][0]) if found else str(position)

@@ -250,7 +250,6 @@ def _prepare(database: InSQLite) -> None:
 
 
 def _may_read(action: int, *_: object) -> int:
-    """Answer SQLite's question about each action of a query."""
     return sqlite3.SQLITE_OK if action in READS else sqlite3.SQLITE_DENY
 
 

@@ -96,7 +96,6 @@ def _spec(given: object) -> Tool:
 
 
 def _langchain_schema(given: object) -> Json | None:
-    """Return the JSON Schema of a LangChain tool's arguments; None for others."""
     is_named = all(isinstance(getattr(given, field, None), str) for field in ("name", "description"))
     # Not `args_schema`: it may have arguments that LangGraph injects, which no model is told of.
     schema = getattr(given, "tool_call_schema", None) if is_named else None

@@ -164,7 +164,6 @@ def _is_filled(parameter: inspect.Parameter) -> bool:
 
 
 def _utf8(text: str) -> bytes:
-    """Return the arguments to parse; blank means an empty object, as some models omit them."""
     return text.encode(errors="replace") if text.strip() else b"{}"
 
 

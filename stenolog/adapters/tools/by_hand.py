@@ -184,7 +184,6 @@ def _text_result(output: base.ToolOutput, call: ToolCall, took: int) -> ToolResu
 
 
 def _run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine to its end, also in a program whose event loop is running."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

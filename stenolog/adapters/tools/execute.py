@@ -79,7 +79,6 @@ def _checked(outcome: object) -> ToolOutput:
 
 
 async def _cancelled_outcome(task: asyncio.Task[ToolOutput]) -> ToolOutput | None:
-    """Return the output of a tool that finishes although cancelled; None if it gives none."""
     was_over = task.done()
     if not (was_over or await _ended(task)) or task.cancelled():
         return None
@@ -87,7 +86,6 @@ async def _cancelled_outcome(task: asyncio.Task[ToolOutput]) -> ToolOutput | Non
 
 
 async def _ended(task: asyncio.Task[ToolOutput]) -> bool:
-    """Cancel the task, wait a little, and return whether it has ended."""
     _abandoned.add(task)
     task.add_done_callback(_abandoned.discard)
     task.cancel()

@@ -178,7 +178,6 @@ def _spoken_text(entry: Entry) -> str:
 
 
 def _around(text: str, query: str) -> str:
-    """Return the text, cut around the first word of the query if it is too long."""
     if len(text) <= LONGEST_PASSAGE:
         return text
     folded = text.casefold()

@@ -224,7 +224,6 @@ def _go_on(given: CommandContext) -> str:
 
 
 def _halted(state: State) -> str:
-    """Return the lane asked last, if stopped before its answer; else an empty text."""
     last = max(state.lanes.values(), key=lambda lane: lane.asked, default=None)
     return last.address if last and last.status == "idle" and last.asked > last.seen else ""
 

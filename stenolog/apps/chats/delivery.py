@@ -133,7 +133,6 @@ class Delivery:
         await self._note(self._at)
 
     async def _note(self, mark: Cursor) -> None:
-        """Note the progress, however long that takes: nothing is sent before."""
         noting = partial(asyncio.to_thread, self._note_now, mark)
         await retry_forever(noting, self.backoff, self._failed, after=OperationalError)
 
@@ -178,7 +177,6 @@ class Delivery:
         return found if found != Cursor() or not self.first else Cursor(self._before_first())
 
     def _before_first(self) -> int:
-        """Return the position before the first entry that counts; the last if none."""
         position = 0
         for entry in self.conversation.entries():
             position = entry.position

@@ -95,7 +95,6 @@ class _Cutter:
         """True if a code block has just begun and has no code yet."""
 
     def take(self, line: str) -> None:
-        """Add the next line of the text."""
         found = fence_of(line)
         if self.fence is None:
             self._begin(found) if found else self._text(line)
@@ -131,7 +130,6 @@ class _Cutter:
         return self.weigh(line) + 1  # with the line break
 
     def _line_limit(self) -> int:
-        """Return a line's limit, with room to close a code block."""
         return self.limit - self._weight - (self._weighed(self.fence.mark) if self.fence else 0)
 
     def _is_fresh(self) -> bool:
@@ -257,7 +255,6 @@ def _answer_texts(answer: AssistantMessage) -> Iterator[str]:
 
 
 def _missing(entry: Entry) -> str:
-    """Return the positions that an answer's request cut off; empty if none."""
     receipt = entry.event.receipt if isinstance(entry.event, AssistantMessage) else None
     return cut_of(receipt) if receipt else ""
 

@@ -135,7 +135,6 @@ class ChatSession:
         return [*self.outlet.delivered_codes(since), *workers]
 
     async def _ask_for_workers(self) -> None:
-        """Deliver the questions of workers as they come up, until cancelled."""
         recorder, backoff = self.conversation.log.recorder, self.outlet.backoff
         await at_each_commit(recorder, self._deliver_for_workers, backoff, self._busy, asyncio.Event())
 
@@ -146,7 +145,6 @@ class ChatSession:
             await self._workers[name].deliver()
 
     def _outlet_of(self, worker: str, position: int) -> Delivery:
-        """Return the delivery of a worker's conversation, called at a position of this one."""
         main, conversation = self.outlet, self.conversation.log[worker]
 
         def render(entry: Entry, settings: Settings) -> list[str | Question]:

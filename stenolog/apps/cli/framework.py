@@ -162,7 +162,6 @@ def fail(error: BaseException, *, form: str = "text", trace: bool = False, color
 
 
 def _try_to_say(text: str, mark: str = "", style: str = "", color: Color | None = None) -> None:
-    """Write to stderr, ignoring failures: there is no other place."""
     with suppress(OSError):
         say(text, mark=mark, style=style, color=color)
 
@@ -180,12 +179,10 @@ def _printed(form: str, note: Diagnostic) -> bool:
 
 
 def _stdout_is_broken(error: BaseException) -> bool:
-    """Return whether the error may come from stdout: a file's `OSError` has a name."""
     return isinstance(error, OSError) and error.filename is None and error.errno in FULL
 
 
 def _let_go_of_stdout() -> None:
-    """Discard unwritten output, which Python would retry at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -110,7 +110,6 @@ def application(log: Log, token: str) -> Starlette:
 
 
 async def _sweep(service: Service) -> None:
-    """End lapsed owners while the application runs."""
     while True:
         await asyncio.sleep(SWEEP)
         await run_in_threadpool(service.owners.end_lapsed)
@@ -168,7 +167,6 @@ class _Stream(StreamingResponse):
 
 
 async def _events(service: Service, params: TailParams) -> AsyncIterator[bytes]:
-    """Yield the entries after a position as server-sent events, without end."""
     while True:
         found = await in_thread(partial(service.tail, params), "stenolog tail")
         for entry in found.entries:

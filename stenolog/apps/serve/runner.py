@@ -103,7 +103,6 @@ class RemoteRunner:
             return claimed, poll, journal.state.position
 
     def _release_forgotten(self, at_work: list[int] | None) -> None:
-        """Release the owner's claims that `at_work` does not name: the answer with them was lost."""
         claims = self._journal.claims.all() if at_work is not None else []
         for claim in claims:
             if claim.owner == self._presence.owner and claim.fence not in (at_work or ()):
@@ -214,7 +213,6 @@ class RemoteRunner:
         return (as_recorded(event, is_wanted=not journal.is_unwanted(claim) and journal.is_due(claim)),)
 
     def _call(self, claim: Claim) -> tuple[AssistantMessage, CallRef, RunTool | None]:
-        """Return the answer with a claim's call, its name, and the effect if still open."""
         position, _, nth = claim.effect.removeprefix("tool ").partition("/")
         entry = self.conversation.entry(int(position))
         assert isinstance(entry.event, AssistantMessage), "calls are of answers"
@@ -228,7 +226,6 @@ def _recovered(journal: Journal, claim: Claim, tools: dict[str, dict[str, BaseTo
 
 
 def _with_id(journal: Journal, events: Sequence[Event | NewEntry], id: str | None) -> list[NewEntry]:
-    """Return the events as entries of the active run; the first has the id."""
     entries = [each if isinstance(each, NewEntry) else NewEntry(each) for each in events]
     marked = [each._replace(event=journal.marked(each.event)) for each in entries]
     if id is not None and marked and marked[0].id is None:

@@ -61,7 +61,6 @@ class _Queues:
         self._waiting: dict[str, deque[Callable[[], None]]] = {}
 
     def add(self, name: str, work: Callable[[], None]) -> None:
-        """Queue work under a name."""
         with self._turn:
             queue = self._waiting.get(name)
             if queue is None:

@@ -131,7 +131,6 @@ class _Segment:
 
 
 def _record_size(buffer: bytes, at: int) -> int | None:
-    """Return the size of the record at `at`; None if its header is incomplete or invalid."""
     if len(buffer) - at < HEADER.size:
         return None
     length = int.from_bytes(buffer[at : at + 4], "little")
@@ -139,7 +138,6 @@ def _record_size(buffer: bytes, at: int) -> int | None:
 
 
 def _decode(buffer: bytes, at: int, size: int) -> JournalRecord | None:
-    """Return the record at `at`; None if its checksum is wrong."""
     _, checksum, kind, exchange, time_ns = HEADER.unpack_from(buffer, at)
     covered = memoryview(buffer)[at + CHECKSUM_AT : at + size]
     if zlib.crc32(covered) != checksum or kind >= len(KINDS):
@@ -225,7 +223,6 @@ class JournalReader:
         return None
 
     def _cut(self, segment: _Segment) -> Iterator[JournalRecord]:
-        """Yield an `end` for each open exchange, once a generation's last segment is read."""
         payload = to_json({"reason": CUT, "sha256": ""})
         for exchange, time_ns in list(self._open.items()):
             segment.exchanges.add(exchange)

@@ -127,7 +127,6 @@ class Tap:
 
 
 def _address(bound: socket.socket) -> tuple[str, int]:
-    """Return host and port as clients send them; localhost for a socket file."""
     found = bound.getsockname()
     return ("localhost", 80) if isinstance(found, str) else found[:2]
 
@@ -290,7 +289,6 @@ class _Supervisor:
             self._tap.folder.rmdir()
 
     def _ensure(self) -> float | None:
-        """Start what is not running; return the seconds until the next try, or None."""
         waits = [wait for each in (self._relay, self._recording) if (wait := each.ensure()) is not None]
         return min(waits, default=None)
 

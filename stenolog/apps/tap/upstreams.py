@@ -93,7 +93,6 @@ def accounts() -> list[AccountUpstream]:
 
 
 def _name_of(url: str) -> str:
-    """Return the API whose default has this host, else "default"."""
     host = urlsplit(url).hostname
     same = (name for name, (default, _) in base_urls().items() if urlsplit(default).hostname == host)
     return next(same, "default")

@@ -183,6 +183,5 @@ def short_name(log: Log, name: str) -> str:
 
 
 def _is_only(log: Log, short: str, uuid: str) -> bool:
-    """Return whether all names that begin so are one UUID's: its own, and those of its forks."""
     ends = (log.names(prefix=short, archived=True, limit=1, order=order) for order in ("a-z", "z-a"))
     return all(name.startswith(uuid) for names in ends for name in names)

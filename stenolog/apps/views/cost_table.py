@@ -244,7 +244,6 @@ def row_of(found: ListedConversation, key: int, spending: Spending, prices: Pric
 
 
 def _kept_as(prices: Prices) -> PersistentFold[CostRow]:
-    """Return the fold as which rows at these prices are stored; it folds nothing."""
     given = [price for price in prices if isinstance(price, Price)]
     of_package = source() if len(given) < len(prices) else ""
     named = sha256(repr((given, of_package)).encode()).hexdigest()[:12]

@@ -64,7 +64,6 @@ def difference(before: AskedRequest, after: AskedRequest) -> Difference:
 
 
 def _answer(before: AskedRequest, after: AskedRequest) -> Entry | None:
-    """Return the answer to the later request, if the earlier one is that of the lane's call before."""
     if before.is_changed or after.is_changed or before.conversation.name != after.conversation.name:
         return None
     where = lane(after.agent)

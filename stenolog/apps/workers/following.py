@@ -117,14 +117,12 @@ class _Draft:
         self.number = 0
 
     def take(self, row: DraftRow) -> None:
-        """Take the next row in."""
         self.number = row.number
         # An object among the rows tells of usage, and is no word of the answer.
         for part, kind, text, *_ in (one for one in json.loads(row.said) if isinstance(one, list)):
             self.pieces.append(StreamDelta(self.lane, self.cause, text, kind, part))
 
     def continues(self, other: _Draft) -> bool:
-        """Return whether it is the other one under a new fence, after a takeover of its claim."""
         return self.effect == other.effect and self.pieces[: len(other.pieces)] == other.pieces
 
 

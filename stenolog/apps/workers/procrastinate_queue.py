@@ -125,7 +125,6 @@ class ProcrastinateQueue:
         return len(found)
 
     async def _left_behind(self, app: App) -> list[Job]:
-        """Return this worker's jobs whose end could not be written."""
         if self._worker_id is None:
             return []
         now = time.monotonic()

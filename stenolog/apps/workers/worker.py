@@ -152,7 +152,6 @@ class Worker:
         return await visit(self.team, conversation, PATIENCE, begun)
 
     def _conversation(self, key: int, is_for_team: bool) -> Conversation | None:
-        """Return a key's conversation; None if deleted or another team's."""
         name = self.log.recorder.conversations.name_of(key)
         if name is None:
             return None
@@ -200,5 +199,4 @@ def leave_alone(team: Team, opened: Mapping[str, float]) -> None:
 
 
 def _key(model: Model) -> str:
-    """Return a model's name in every process: its provider and its own."""
     return f"{model.provider} {model.name}"

@@ -70,7 +70,6 @@ def _text(content: Json) -> str:
 
 
 def _tools(declarations: list[Json]) -> Iterator[Tool]:
-    """Yield the functions of single and grouped declarations."""
     for each in map(as_dict, declarations):
         declared = field(each, "function_declarations")
         for function in map(as_dict, declared if isinstance(declared, list) else [each]):

@@ -330,7 +330,6 @@ def _conversation(
     failed: str = "",
     unit: str = "event",
 ) -> importers.SourceConversation:
-    """Return a conversation; its main agent is the first speaker."""
     records = [Record(str(nth), event) for nth, event in enumerate(events, 1) if isinstance(event, dict)]
     ignored["not an object"] += len(events) - len(records)
     authors = (as_str(record.value.get("author")) for record in records)

@@ -321,7 +321,6 @@ def _number(value: object) -> float:
 
 
 def _usage(counted: dict[str, Any]) -> events.Usage | None:
-    """Return the tokens; Gemini counts thoughts beside the answer."""
     thoughts = as_int(field(counted, "thoughts_token_count"))
     output = as_int(field(counted, "candidates_token_count")) + thoughts
     cached = field(counted, "cached_content_token_count")

@@ -170,7 +170,6 @@ def _steps(parts: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 def _is_streaming(parts: list[dict[str, Any]]) -> bool:
-    """Return whether a step is still on its way, or was left off."""
     calls = (call_in(part, "") for part in parts)
     return any(part.get("state") == STREAMING for part in parts) or any(c.is_unfinished for c in calls if c)
 

@@ -103,7 +103,6 @@ def _text(outcome: Json) -> str:
 
 
 def _usage(billed: JsonObject, model: str) -> Usage | None:
-    """Return an answer's tokens; what OpenAI does not bill as a write of the cache is input only."""
     read, write = as_int(billed.get("cacheReadInputTokens")), as_int(billed.get("cacheCreationInputTokens"))
     sent, output = as_int(billed.get("inputTokens")) + read + write, as_int(billed.get("outputTokens"))
     written = 0 if model.startswith("gpt-") else write

@@ -185,7 +185,6 @@ class Trajectory(importers.SessionConverter):
         self.write_result(key, id, parts, agent=lane.agent, name=name, blobs=blobs, meta=meta)
 
     def _delegated(self, lane: Lane, reference: dict[str, Any], position: int | None) -> None:
-        """Write the sub-agent that a result refers to, if its trajectory is in the document."""
         ids = (as_str(reference.get(name)) for name in ("trajectory_id", "session_id"))
         found = next((self._embedded[id] for id in ids if id in self._embedded), None)
         if found is not None:

@@ -251,7 +251,6 @@ def read(stream: BinaryIO, reader: importers.JsonLinesReader) -> Iterator[import
 
 
 def _name_of(path: Path) -> str:
-    """Return the application's id: the folder's name if the file has its usual one."""
     return path.absolute().parent.name if path.name == "log.jsonl" else path.stem
 
 

@@ -99,7 +99,6 @@ def _texts(content: JsonObject) -> list[TextPart]:
 
 
 def _part(part: Json) -> list[TextPart | ProviderPart]:
-    """Return the text of a part; another one is kept as JSON."""
     words = part if isinstance(part, str) else as_str(as_dict(part).get("text"))
     if words.strip():
         return [TextPart(text=words)]

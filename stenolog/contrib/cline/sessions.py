@@ -140,7 +140,6 @@ def _billed(request: JsonObject) -> Usage | None:
 
 
 def _screen(path: Path | None) -> list[JsonObject]:
-    """Return what the extension shows of a task, from the file beside its history."""
     found = importers.json_at(path.with_name("ui_messages.json")) if path else None
     return [as_dict(each) for each in as_list(found)]
 

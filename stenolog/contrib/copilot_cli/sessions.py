@@ -169,7 +169,6 @@ class CopilotCli(importers.SessionConverter):
         self.ignored[event.kind or "record"] += 1
 
     def _sub(self, event: SessionEvent) -> str:
-        """Return the sub-agent of a record; empty for the main agent."""
         return event.agent if event.agent != self.main else ""
 
     # Settings
@@ -184,7 +183,6 @@ class CopilotCli(importers.SessionConverter):
         self.ignored[event.kind] += 1
 
     def _prompt(self, event: SessionEvent) -> None:
-        """Put the system prompt on the agent's card; a developer's message becomes a system message."""
         wording = as_str(event.data.get("content"))
         if event.data.get("role") == "developer":
             self.write_user(
@@ -228,7 +226,6 @@ class CopilotCli(importers.SessionConverter):
         self._keep_recent(event)
 
     def _brief_fields(self, event: SessionEvent) -> dict[str, Any]:
-        """Return the author of words to a sub-agent, and the call that brought them."""
         ids = self._agents.ids_of(event.agent)
         placed = next((call for id in ids if (call := self.writer.find_call(id))), None)
         return {
@@ -257,7 +254,6 @@ class CopilotCli(importers.SessionConverter):
         self._keep_recent(event)
 
     def _write_thought(self, agent: str) -> None:
-        """Write reasoning that no answer of the agent has followed."""
         if (event := self._thoughts.pop(agent, None)) is not None:
             part = ReasoningPart(text=as_str(event.data.get("content")), provider=PROVIDER)
             self.write_answer(event.key, self.answer(event.key, [part], agent=agent))
@@ -305,7 +301,6 @@ class CopilotCli(importers.SessionConverter):
     # What leaves the context
 
     def _keep_recent(self, event: SessionEvent) -> None:
-        """Note the first message that came during a compaction: it and later ones stay."""
         if self._compacting and event.agent == self.main:
             self._recent = self._recent or event.key
 

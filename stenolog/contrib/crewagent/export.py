@@ -154,12 +154,10 @@ def _is_ours(event: events.Event) -> bool:
 
 
 def _is_active_mode(event: events.Known) -> bool:
-    """Return whether the switch came from the index's mode, before any message in it."""
     return event.source is not None and (event.source.system, event.source.role) == (SYSTEM, ACTIVE)
 
 
 def _opening_of(entries: Sequence[Entry]) -> events.ModeSwitch:
-    """Return the switch that an import begins with; empty for a conversation begun here."""
     first = entries[0].event if entries else None
     return first if isinstance(first, events.ModeSwitch) and is_made(first) else events.ModeSwitch()
 
@@ -169,7 +167,6 @@ def _about_of(entries: Sequence[Entry]) -> Message:
 
 
 def _id(conversation: Conversation, entries: Sequence[Entry]) -> str:
-    """Return the id it was imported with, if it is its own, or its name as a folder name."""
     if not entries:
         raise CallerError(f"{conversation.name!r}: expected a conversation with entries, found none")
     own = importers.as_str(_about_of(entries).get("id"))
@@ -210,7 +207,6 @@ def _about(id: str, entries: Sequence[Entry]) -> Message:
 
 
 def _beginning(id: str, entries: Sequence[Entry]) -> Message:
-    """Return the first mode, if messages lack it, and the original id, if it changed."""
     first, own = _opening_of(entries).mode, _about_of(entries).get("id", id)
     found = {"mode": None if first is events.UNCHANGED else first, "id": None if own == id else own}
     return {name: value for name, value in found.items() if value}

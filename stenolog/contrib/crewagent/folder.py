@@ -273,7 +273,6 @@ def _write(documents: Mapping[Path, bytes]) -> None:
 
 
 def _write_new(path: Path, content: bytes) -> None:
-    """Write a new file; remove an older one, follow no link."""
     path.unlink(missing_ok=True)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
     with open(file, "wb") as stream:

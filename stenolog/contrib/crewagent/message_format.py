@@ -203,7 +203,6 @@ def _answer(plain: Message, kind: str, id: str, common: dict[str, Any]) -> Assis
 
 
 def _call(call: Any) -> dict[str, Any]:
-    """Return a call in OpenAI's form, or with name and arguments beside its id."""
     found = as_dict(call)
     if as_dict(found.get("function")) or as_dict(found.get("custom")):
         return found

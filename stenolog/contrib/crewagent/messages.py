@@ -152,7 +152,6 @@ class CrewAgent(importers.RecordConverter):
             self._say(ModeSwitch(joins=new, cards=cards, source=source), made, {})
 
     def _settle(self, id: str, plain: Message) -> None:
-        """Open the conversation or switch its mode, as the message implies."""
         mode = as_str(plain.get("mode"))
         if not self._is_open:
             self._is_open = True
@@ -183,12 +182,10 @@ class CrewAgent(importers.RecordConverter):
 
 
 def _mode_of(about: Message) -> str:
-    """Return a conversation's first mode if the index has it; else the latest."""
     return as_str((ours_of(about) or {}).get("mode")) or as_str(about.get(ACTIVE, about.get("mode")))
 
 
 def _blobs(message: Message) -> Blobs:
-    """Return the blobs that an export added beside the message."""
     blobs: Blobs = {}
     for content in as_dict((ours_of(message) or {}).get("blobs")).values():
         importers.keep_base64(as_str(content), blobs)

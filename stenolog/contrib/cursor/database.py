@@ -72,7 +72,6 @@ class Cursor(importers.SessionConverter):
         return super().end()
 
     def _model(self, chosen: JsonObject) -> None:
-        """Note the model that a person chose; "default" is Cursor's choice, which it does not tell."""
         if (model := as_str(chosen.get("modelName"))) not in ("", "default"):
             self.setup.card(self._lane or self.main, model=model)
 
@@ -115,7 +114,6 @@ class Cursor(importers.SessionConverter):
             self._result(id, call, tool)
 
     def _result(self, id: str, call: str, tool: JsonObject) -> None:
-        """Write a call's result, once it has one."""
         states = (tool.get("status"), as_dict(tool.get("additionalData")).get("status"))
         failed = next((state for state in states if state in _FAILED), "")
         words = as_str(tool.get("result")) or as_str(tool.get("error")) or failed
@@ -127,7 +125,6 @@ class Cursor(importers.SessionConverter):
 
 
 def _texts(bubble: JsonObject) -> Iterator[str]:
-    """Yield a bubble's words, and the code that is only beside them."""
     text = as_str(bubble.get("text"))
     if text:
         yield text
@@ -204,7 +201,6 @@ def _bubbles(store: _Store, id: str, head: JsonObject, ignored: Counter[str]) ->
 
 
 def _with_sub_agents(store: _Store, bubbles: list[JsonObject], ran: set[str]) -> Iterator[JsonObject]:
-    """Yield bubbles, after those with calls that ran a sub-agent the sub-agent's."""
     for bubble in bubbles:
         yield bubble
         tool = as_dict(bubble.get("toolFormerData"))

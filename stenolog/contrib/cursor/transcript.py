@@ -51,7 +51,6 @@ class CursorTranscript(importers.MessageSession):
         return self.writer.drain()
 
     def _block(self, block: JsonObject, key: str) -> JsonObject:
-        """Return a block with the id of its call: a call's own, a result's of the next open call."""
         if block.get("type") == "tool_use":
             return {**block, "id": as_str(block.get("id")) or key}
         if block.get("type") == "tool_result":

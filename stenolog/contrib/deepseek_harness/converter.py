@@ -343,7 +343,6 @@ class DeepseekHarness(importers.SessionConverter):
 
 
 def _number(record: Record) -> str:
-    """Return a record's key: its number in the session, else its line."""
     seq = record.value.get("seq", record.value.get("seq0"))
     return f"seq-{seq}" if isinstance(seq, int) else f"#{record.line}"
 

@@ -62,7 +62,6 @@ class Failures:
                 self._end_turn(_reason(data), key)
 
     def _retry(self, data: importers.JsonObject, key: str) -> None:
-        """Read a decision to retry; write the failure before it if not yet written."""
         self._retries = max(importers.as_int(data.get("retry")), self._retries + 1)
         delay = importers.as_int(data.get("delayMs"))
         if not self._is_written:

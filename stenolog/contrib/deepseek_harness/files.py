@@ -89,7 +89,6 @@ def _event(row: JsonObject, reader: importers.JsonLinesReader, plain: Plain) -> 
 
 
 def _plain(value: object, plain: Plain) -> object:
-    """Return a row's value as JSON text; long ones are compressed."""
     return plain(value) if isinstance(value, bytes) else value
 
 

@@ -59,7 +59,6 @@ class Droid(importers.MessageSession):
         self.write_message(id, message, provider=ours, model=model)
 
     def _compact(self, id: str, value: JsonObject) -> None:
-        """Write a summary of the messages up to the anchor, or of all if it is unknown."""
         anchor = importers.key_of(as_str(as_dict(value.get("anchorMessage")).get("id")))
         known = list(self.in_context)
         kept = known[known.index(anchor) + 1 :] if anchor in known else []

@@ -55,7 +55,6 @@ def is_export(document: Json) -> bool:
 
 
 def _messages(session: JsonObject) -> list[Any] | None:
-    """Return the messages of a session, which one release wraps in an object."""
     found = session.get("conversation")
     found = as_dict(found).get("messages", found)
     return found if isinstance(found, list) else None
@@ -92,7 +91,6 @@ def read_database(stream: BinaryIO, reader: importers.JsonLinesReader) -> Iterat
 
 
 def _head(row: JsonObject) -> JsonObject:
-    """Return a session's row; SQLite's time has a blank and, for UTC, no zone."""
     return {name: value for name, value in row.items() if not isinstance(value, bytes)}
 
 

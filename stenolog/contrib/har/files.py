@@ -53,7 +53,6 @@ def _timings(entry: JsonObject) -> JsonObject:
 
 
 def _ms(value: Json) -> float:
-    """Return a number of milliseconds; 0 if there is none."""
     return float(value) if isinstance(value, int | float) and 0 < value < 1e9 else 0.0
 
 

@@ -175,7 +175,6 @@ class Kimi(importers.SessionConverter):
             self.write_user(key, parts, kind if role == "user" else "system", agent=agent, blobs=blobs)
 
     def _brief(self, key: str, agent: str, parts: list[Any], call: str, blobs: Blobs | None = None) -> None:
-        """Write what a sub-agent was asked, by the call that ran it."""
         self.setup.card(agent)
         placed = self.writer.find_call(call)
         cause = placed.position if placed else None
@@ -203,7 +202,6 @@ class Kimi(importers.SessionConverter):
                 self.ignored[f"loop/{kind}"] += 1
 
     def _add(self, key: str, agent: str, step: str, parts: list[AssistantPart]) -> None:
-        """Add parts to a step's answer."""
         if step != self._step:
             self._close()
         if self.writer.answer is None:
@@ -215,13 +213,11 @@ class Kimi(importers.SessionConverter):
         return self.setup.cards.get(agent or self.main, AgentCard()).model or ""
 
     def _note(self) -> None:
-        """Note a step's answer, once it has all its parts."""
         if (answer := self.writer.answer) is not None:
             self.note(self._step, self.writer.here)
             self._count_message(self._step, answer.agent)
 
     def _count_message(self, id: str, agent: str) -> None:
-        """Count a message that the main agent's history has in Kimi."""
         if agent in ("", self.main):
             self._history.append(id)
 

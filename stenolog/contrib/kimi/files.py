@@ -107,7 +107,6 @@ def _holds(folder: Path) -> bool:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files of a session, the main agent's first; Kimi CLI has all agents in one."""
     alone = folder / _WIRE
     found = sorted(folder.glob(f"agents/*/{_WIRE}"), key=lambda file: (file.parent.name != _MAIN, file))
     return [alone] if alone.is_file() else found
@@ -144,7 +143,6 @@ def is_wire(value: Json) -> bool:
 
 
 def _name(path: Path) -> str:
-    """Return the name of a session: of its folder, with the agent's if it is not the main one's."""
     folder = path.parent
     if folder.parent.name != "agents":
         return folder.name

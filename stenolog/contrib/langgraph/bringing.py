@@ -135,7 +135,6 @@ def _by_task(
 
 
 def _numbered(versions: dict[str, Any]) -> dict[str, Any]:
-    """Return versions as integers; other savers write "00012.0.345", with a random fraction."""
     try:
         return {channel: int(str(version).split(".")[0]) for channel, version in versions.items()}
     except ValueError:

@@ -60,7 +60,6 @@ def late_notes(thread: Thread, reading: ValueReader, ns: str, id: str) -> list[N
 def _note(
     writes: Iterable[tuple[str, Any]], ns: str, task: str, path: str, known: Sequence[str]
 ) -> UserMessage | None:
-    """Return a note on these writes; `known` answers have one already."""
     reasons, resumed, is_interrupted = list[str](), list[str](), False
     for channel, value in writes:
         # What happens in a subgraph reaches the main graph, which writes it too.

@@ -152,7 +152,6 @@ class MessageSync:
         return kept
 
     def _edited(self, found: ChannelMessage, behind: int) -> int | None:
-        """Return the message that this one edits, if it comes after the previous one."""
         positions = self._under(found.key) if found.id and not found.call_ids else []
         is_one = positions and positions[-1] > behind and positions[-1] not in self._places(found)
         is_result = isinstance(found.message, ToolMessage)
@@ -204,7 +203,6 @@ class MessageSync:
         return [*self.thread.told.get(key, ()), *self._now.get(key, ())]
 
     def _remove(self, found: ChannelMessage) -> None:
-        """Remove the message of that id from its channel, or all messages."""
         every = key_of(found.channel, "")
         keys = {*self.thread.told, *self._now} if found.id == REMOVE_ALL else {found.key}
         gone = {p for key in keys if key == found.key or key.startswith(every) for p in self._under(key)}

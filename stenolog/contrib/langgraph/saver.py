@@ -74,8 +74,6 @@ class Connection(AbstractContextManager[Saver], AbstractAsyncContextManager[Save
 
 
 def _awaited(name: str) -> Any:
-    """Return an async method that runs the named method in a thread."""
-
     @wraps(getattr(BaseCheckpointSaver, f"a{name}"))
     async def run(self: LangGraphSaver, *given: Any, **named: Any) -> Any:
         return await asyncio.to_thread(getattr(self, name), *given, **named)

@@ -139,7 +139,6 @@ def _each(value: object) -> Iterator[BaseMessage]:
 
 
 def _time(checkpoint_id: str) -> datetime:
-    """Return the time in a checkpoint's id, a version 6 UUID; the epoch for others."""
     try:
         ticks = UUID(checkpoint_id).time - 0x01B21DD213814000  # 100 ns since 1582, as in every such UUID
         return datetime.fromtimestamp(ticks // 10_000 / 1_000, UTC)

@@ -159,7 +159,6 @@ class ThreadStore:
             conversation.archive()
 
     def _emptied(self, thread: Thread, id: str) -> NewEntry:
-        """Return an entry that drops the checkpoints and hides everything from context."""
         ids = [[saved.ns, saved.id] for saved in thread.newest_first()]
         return record({"drop": ids, "emptied": True}, context_from=self.head(thread, id) + 1)
 
@@ -195,7 +194,6 @@ def name_of_thread(id: str) -> str:
 
 
 def _id_in(name: str, recorded: str) -> str:
-    """Return the thread's id in a conversation whose entries record this one."""
     # A fork inherits the entry with its original's id, and a renamed conversation keeps it. Configs with that
     # id would write to the original, so the conversation's name counts.
     return recorded if name_of_thread(recorded) == name else name

@@ -86,7 +86,6 @@ def _failure(record: JsonObject) -> tuple[int, Any] | None:
 
 
 def _json(value: Json) -> Json:
-    """Return the value of a text that is JSON, as in a row."""
     with suppress(ValueError, RecursionError):
         return json.loads(value) if isinstance(value, str) and value[:1] in ("{", "[") else value
     return value

@@ -73,7 +73,6 @@ class Mapped(importers.RecordConverter):
         return kind
 
     def _key(self, record: Record) -> str:
-        """Return a record's id: its own or its line; a repeated id gets its line too."""
         own = importers.key_of(words_in(self._find("id", record.value)))
         key = own if own and own not in self._ids else f"{own}#{record.line}"
         self._ids.add(key)
@@ -165,7 +164,6 @@ def _at(path: FieldPath | None, value: Json) -> Json:
 
 
 def _items(path: FieldPath | None, value: JsonObject, calls: dict[str, FieldPath]) -> Iterable[Json]:
-    """Return possible calls: the list's items, or the record itself without a list."""
     if path is None:
         return [value] if calls else []
     found = path.find(value)

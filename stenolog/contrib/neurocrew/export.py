@@ -86,7 +86,6 @@ def _model(role: dict[str, Any]) -> str:
 
 
 def _written(value: str | list[str]) -> str:
-    """Return a text or a list in TOML, whose basic strings are JSON's."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

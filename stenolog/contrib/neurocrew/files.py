@@ -175,7 +175,6 @@ def _text(message: dict[str, Any]) -> str:
 
 
 def _other_fields(message: dict[str, Any]) -> dict[str, Any]:
-    """Return all fields but the words; the time too, whose zone may be unknown."""
     words = next(name for name in _SAID if message.get(name) is not None)
     return {"neurocrew": {name: value for name, value in message.items() if name not in ("role", words)}}
 
@@ -234,7 +233,6 @@ def read(stream: BinaryIO, reading: importers.JsonLinesReader) -> Iterator[impor
 
 
 def _list_in(document: dict[str, Any]) -> str:
-    """Return the messages' key, a list's if there are two; empty if none."""
     lists = [name for name in _LISTS if name in document]
     return next((name for name in lists if isinstance(document[name], list)), lists[0] if lists else "")
 
@@ -272,7 +270,6 @@ def _unwritable(value: Json) -> str:
 
 
 def _name(about: dict[str, Any]) -> str:
-    """Return the file's name, or one by the chat's id."""
     id = about.get("chat_id", as_dict(about.get("metadata")).get("chat_id"))
     named = str(id) if isinstance(id, int) and not isinstance(id, bool) else as_str(id)
     return f"chat_{named}" if named else ""

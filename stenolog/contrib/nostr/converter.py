@@ -214,7 +214,6 @@ class Nostr(importers.RecordConverter):
                 self.ignored[f"missing: {words}"] += 1
 
     def _continued(self, events: Sequence[NostrEvent]) -> list[NostrEvent]:
-        """Load the log's settings and events; return the new ones."""
         self._setup.resume(self._log.settings, "")
         known = {**self._log.positions, **(self._whole.own or {})}
         self._positions = {event.id: known[event.id] for event in events if event.id in known}
@@ -316,7 +315,6 @@ def _at(event: NostrEvent) -> datetime:
 
 
 def _other_fields(event: NostrEvent, text: str) -> dict[str, Any]:
-    """Return the event's other fields, so that it can be rebuilt and checked."""
     rest = {"pubkey": event.pubkey, "kind": event.kind, "tags": [*map(list, event.tags)], "sig": event.sig}
     return rest if text == event.content else {**rest, "content": event.content}
 

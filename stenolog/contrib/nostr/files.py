@@ -70,7 +70,6 @@ def read(stream: BinaryIO, reading: JsonLinesReader) -> Iterator[importers.Sourc
 
 
 def _profiles_beside(reading: JsonLinesReader) -> dict[str, NostrEvent]:
-    """Return the profiles in the file of that name beside this one, by id."""
     around = [reading.path.with_name(f"profiles.{end}") for end in ("json", "jsonl")] if reading.path else []
     found: dict[str, NostrEvent] = {}
     for path in around:

@@ -203,7 +203,6 @@ class Outgoing:
         yield from (["e", parent.id], ["k", str(parent.kind)])
 
     def _person_tags(self, event: UserMessage | AssistantMessage, own: str) -> Iterator[list[str]]:
-        """Yield tags of addressees with known keys, else of the user being answered."""
         names = [name.partition("/")[0] for name in event.to]
         if not names and isinstance(event, AssistantMessage):
             names = [USER]

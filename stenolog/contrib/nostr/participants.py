@@ -97,7 +97,6 @@ def _is_bot(profile: NostrEvent) -> bool:
 
 
 def _name(wanted: str, pubkey: str) -> str:
-    """Return a valid agent name, without blanks, which could not be mentioned."""
     plain = "-".join(wanted.split())
     return agent_called(plain.encode("utf-8", "replace").decode(), pubkey[:SHORT])
 

@@ -239,7 +239,6 @@ class NostrRelay:
         await rooms.enter_async_context(session.open())
 
     def _render(self, entry: Entry, settings: Settings) -> list[str]:
-        """Return one piece for each entry that may go out."""
         text = getattr(entry.event, "text", "")
         return [text] if text.strip() or received(entry) else []
 

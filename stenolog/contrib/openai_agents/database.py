@@ -91,7 +91,6 @@ class AgentsSession(importers.SessionConverter):
             )
 
     def _entry_of(self, row: ItemRow) -> str:
-        """Return the entry id of an item imported earlier; empty if new."""
         existing = self._log.answers.get(row.key)
         return existing.id if existing else ""
 
@@ -145,7 +144,6 @@ def _is_input(item: dict[str, Any]) -> bool:
 
 
 def _has_failed(output: object) -> bool:
-    """Return whether an output is the SDK's text for a tool that raised."""
     return isinstance(output, str) and output.startswith("An error occurred while running the tool")
 
 

@@ -112,7 +112,6 @@ def _of_step(
 
 
 def _written(parts: list[JsonObject]) -> list[JsonObject]:
-    """Return the final parts of an unfinished answer: up to the last call or end of a step."""
     settled = [nth for nth, part in enumerate(parts) if part.get("type") in ("tool", "step-finish")]
     return parts[: settled[-1] + 1] if settled else []
 
@@ -159,7 +158,6 @@ _CATEGORIES: dict[str, ErrorCategory] = {
 
 
 def _proof(part: JsonObject) -> tuple[str, JsonObject]:
-    """Return a provider's name and its data on a part."""
     for name, facts in as_dict(part.get("metadata")).items():
         if isinstance(facts, dict):
             return _PROVIDERS.get(name, name), facts

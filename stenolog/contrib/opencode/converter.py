@@ -77,7 +77,6 @@ class OpenCode(importers.SessionConverter):
     # Settings
 
     def _name(self, session: StoredSession) -> str:
-        """Return a session's agent: the main one, or a sub-agent's kind and session id."""
         if session.id == self._tree.root.id:
             return self.main
         infos = (message.info for message in self._tree.messages[session.id])
@@ -167,7 +166,6 @@ class OpenCode(importers.SessionConverter):
             meta = {}
 
     def _brief(self, unit: Unit, wording: str) -> dict[str, Any]:
-        """Return author and call of words to a sub-agent; empty for a person's."""
         is_first = unit.message.id == self._tree.messages[unit.session][0].id
         call = self._prompts.get((unit.session, wording)) or self._prompts.get((unit.session, ""), "")
         is_brief = is_first or (unit.session, wording) in self._prompts
@@ -296,12 +294,10 @@ class OpenCode(importers.SessionConverter):
 
 
 def _agent_in(info: JsonObject) -> str:
-    """Return a message's agent, such as `build`; earlier releases call it a mode."""
     return as_str(info.get("agent")) or as_str(info.get("mode"))
 
 
 def _author(part: JsonObject) -> tuple[AuthorKind, bool]:
-    """Return the author of a part, and whether it is in context."""
     return "system" if part.get("synthetic") is True else "person", part.get("ignored") is not True
 
 

@@ -63,7 +63,6 @@ class DatabaseStorage:
         return [{**part, "id": id} for id, part in rows]
 
     def _select(self, table: str, columns: str, where: str, value: str) -> Iterator[tuple[Any, ...]]:
-        """Yield rows whose data is an object: id, data, other columns."""
         rows = self._connection.execute(f"SELECT {columns} FROM {table} WHERE {where}", (value,)).fetchall()
         for id, data, *others in rows:
             if found := self._json(table, id, data):

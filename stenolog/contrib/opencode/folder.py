@@ -62,7 +62,6 @@ class FolderStorage:
 
     @cached_property
     def _loose(self) -> dict[str, list[JsonObject]]:
-        """Parts in the folder of all parts, by message id."""
         found: dict[str, list[JsonObject]] = {}
         for file in sorted(self._parts.glob("*.json")):
             if part := self._read(file):

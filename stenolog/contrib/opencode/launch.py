@@ -28,7 +28,6 @@ def begin(given: TapLaunch) -> list[str]:
 
 
 def _merged(config: Any, more: Any) -> Any:
-    """Return nested objects merged; `more` wins."""
     if not isinstance(config, dict) or not isinstance(more, dict):
         return more
     return {**config, **{name: _merged(config.get(name), value) for name, value in more.items()}}

@@ -205,7 +205,6 @@ def _in_document(document: Json) -> Iterator[SourceConversation]:
 
 
 def _numbered(events: Iterable[Json]) -> list[Record]:
-    """Return numbered events; early releases kept each action with its observation."""
     flat = chain.from_iterable(each if isinstance(each, list) else [each] for each in events)
     return [Record(str(n), event if isinstance(event, dict) else {}) for n, event in enumerate(flat, 1)]
 
@@ -273,7 +272,6 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def _lanes(folder: Path, agent: str = "") -> Iterator[tuple[str, Path]]:
-    """Yield the event folders of the main agent, whose name is empty, and all sub-agents."""
     yield agent, folder / EVENTS if (folder / EVENTS).is_dir() else folder
     with suppress(OSError):
         for inner in sorted((folder / SUB_AGENTS).iterdir()):

@@ -279,12 +279,10 @@ class OpenHandsSession(importers.SessionConverter):
         self.decisions["condensation as a summary"] += 1
 
     def _with_answers(self, ids: Collection[str]) -> set[str]:
-        """Return the events, and all others of the answers they are part of."""
         answers = {self._answer_of[id] for id in ids if id in self._answer_of}
         return {*ids, *(part for answer in answers for part in self._parts[answer])}
 
     def _in_units(self, positions: set[int]) -> set[int]:
-        """Return the positions, with exactly the results of their answers."""
         for answer, results in self._results.items():
             positions = positions.union(results) if answer in positions else positions.difference(results)
         return positions

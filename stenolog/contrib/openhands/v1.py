@@ -227,7 +227,6 @@ class V1Events:
 
 
 def _call_in(call: Json) -> dict[str, Any]:
-    """Return a call in OpenAI's form, as the SDK first wrote it; later its name is beside the id."""
     fields = as_dict(call)
     return fields if "function" in fields or not fields else {"id": fields.get("id"), "function": fields}
 

@@ -262,7 +262,6 @@ class Pi(importers.SessionConverter):
 
 
 def _parent(value: JsonObject, tree: RecordTree) -> str | None:
-    """Return the parent's id: the previous record's if not given, None for a root."""
     if "parentId" not in value:
         return tree.last
     parent = value["parentId"]

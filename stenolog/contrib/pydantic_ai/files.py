@@ -81,7 +81,6 @@ class MessageHistory(importers.SessionConverter):
         self.put(event, key, dict(_needed(event, blobs)))
 
     def _placed(self, event: Any, key: str) -> Known:
-        """Return the event with its record, and a result with its call."""
         source = replace(event.source, lines=(key,))
         if isinstance(event, ToolResult):
             call = self.writer.closed(event.call_id)

@@ -150,7 +150,6 @@ class Chat:
         LOGGER.info("chat %s: %s; it is tried again", self.id, error)
 
     async def _send(self, piece: chats.OutgoingMessage) -> None:
-        """Say a piece by the agent's own bot, else by the first one, under the agent's name."""
         own, topic = self.bots.of(piece.speaker), 0
         if self.id < 0:  # a group, which may be a forum
             topic = await asyncio.to_thread(topic_of, self.room.conversation, piece.position)
@@ -202,11 +201,9 @@ class Chat:
             await asyncio.sleep(SHOWN)
 
     def _acts(self, lane: str, line: str) -> None:
-        """Remember an action that a program does by itself, to show it with the next sign of work."""
         self._act = f"⚙ {chats.display_name(lane, self.manner.names)}: {line}"
 
     async def _show_act(self) -> None:
-        """Show the last act of this run, in one message that is edited."""
         text, message = self._shown
         if self._act == text:
             return

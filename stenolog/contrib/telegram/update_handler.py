@@ -117,7 +117,6 @@ class UpdateHandler:
         return is_news
 
     def _id(self, bot: Bot, said: IncomingMessage) -> str:
-        """Return the entry id; all bots get a group's message, one bot a private one."""
         return said.id(bot.id if said.is_private else self.bots.first.id)
 
     async def _persistently(self, bot: Bot, said: IncomingMessage) -> None:

@@ -58,12 +58,10 @@ def _followed_by(speakers: Sequence[str]) -> list[str]:
 
 
 def _addressed(agent: str) -> events.TurnPolicy:
-    """Return turns by address, defaulting to this agent."""
     return events.TurnPolicy(rule="addressed", options={"default": [agent]})
 
 
 def _identity_of(row: Mapping[str, Any], at: datetime) -> tuple[str, str, str, int]:
-    """Return a row's words, speaker and time, equal in every time zone."""
     role, agent, content = (as_str(row.get(name)) for name in ("role", "agent", "content"))
     return role, agent, content.replace("\0", "\ufffd"), int(at.timestamp()) % QUARTER
 
@@ -113,7 +111,6 @@ class WorkflowRows(importers.RecordConverter):
         return key if self._seen[key] == 1 else f"{key}-{self._seen[key]}"
 
     def _event(self, row: dict[str, Any], key: str, next_one: str) -> events.Known:
-        """Return a row's event; `next_one` speaks after it."""
         role, words = as_str(row.get("role")).casefold(), self._content(row.get("content"))
         named = as_str(row.get("agent"))
         source = self.writer.source(str(row.get("id", "")), role, key)
@@ -278,7 +275,6 @@ def import_rows(log: Log, rows: Iterable[Any], *, name: str | None = None) -> im
 
 
 def _is_start(first: bytes, stream: BinaryIO) -> bool:
-    """Return whether a file is a database with the table, or CSV with its columns."""
     return TABLE in importers.tables_in(stream) if first.startswith(importers.SQLITE) else is_csv(first)
 
 

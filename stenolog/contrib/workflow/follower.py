@@ -182,7 +182,6 @@ class WorkflowFollower:
         return given
 
     def _imported(self, entry: Entry, workflow: int) -> int | None:
-        """Return the id of an entry's imported row; None if there is none."""
         source = getattr(entry.event, "source", None)
         if source is None or source.system != SYSTEM or not source.id.isdecimal():
             return None

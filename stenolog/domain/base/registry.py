@@ -141,6 +141,5 @@ def _is_redefined(known: object, value: object) -> bool:
 
 
 def _made_of(value: object) -> list[tuple[str, str]]:
-    """Return module and name of a class or function, or of those in a tuple, such as an API's."""
     parts = value if isinstance(value, tuple) else (value,)
     return [(each.__module__, each.__qualname__) for each in parts if hasattr(each, "__qualname__")]

@@ -162,7 +162,6 @@ def _dict(keys: Any, values: Any) -> CoreSchema:
 
 
 def _foreign(kind: Any) -> CoreSchema:
-    """Return the schema of a type that only pydantic knows."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind).core_schema

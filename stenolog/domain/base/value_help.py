@@ -137,7 +137,6 @@ def with_inherited_attributes(doc: str, bases: Sequence[type]) -> str:
 
 
 def _needed_first(parameters: Sequence[Parameter]) -> list[Parameter]:
-    """Return the parameters by kind; keywords without a default come first."""
     return sorted(parameters, key=lambda each: (each.kind, each.default is not Parameter.empty))
 
 
@@ -200,7 +199,6 @@ def _arguments(value: Any) -> Iterator[str]:
 
 
 def _as_shorthand(value: Any) -> dict[str, object]:
-    """Return the short names of a value's parts, if these give the same parts again."""
     cls = type(value)
     short = {name: getattr(value, name) for name in cls.shorthands}
     if not short or cls.from_shorthand(short).get("parts", ()) != value.parts:

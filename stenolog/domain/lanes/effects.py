@@ -178,7 +178,6 @@ def needs_confirmation(lane: LaneState, since: Iterable[Entry]) -> str:
 
 
 def _goes_on(message: UserMessage, lane: LaneState) -> bool:
-    """Return whether a message addresses the lane, or is a `continue`."""
     if not message.in_context or message.author_kind == "system":
         return False
     if (control := message.control) is None:

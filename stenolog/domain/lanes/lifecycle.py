@@ -81,7 +81,6 @@ GUARDS: Final = {
 
 
 def _row(trigger: Trigger, source: Status | list[Status], dest: Status | None, *when: str) -> dict[str, Any]:
-    """Return one row of the declaration; `dest` None: stay."""
     return {"trigger": trigger, "source": source, "dest": dest, "conditions": list(when)}
 
 

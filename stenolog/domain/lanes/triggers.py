@@ -91,7 +91,6 @@ def following(state: State, entry: Entry) -> Interpretation:
 
 
 def _heard_late(state: State) -> Interpretation:
-    """Ask the lanes that have joined to answer a message that waited for them."""
     position = state.waiting
     state, turn = turn_taking.asked_lanes(state._replace(waiting=0), events.UserMessage(), position)
     return _asking(state, turn, position)
@@ -237,7 +236,6 @@ def _calls(state: State, message: events.AssistantMessage, entry: Entry) -> tupl
 
 
 def _covered(state: State, message: events.AssistantMessage, position: int) -> tuple[State, str]:
-    """Return the state with the summary if it is valid; else the same state, and the fault."""
     summary = summary_of(position, message, state.summaries)
     if summary is None:
         return state, ""

@@ -102,7 +102,6 @@ def sources(request: requests.Request, text: str) -> tuple[int, ...]:
 
 
 def _taken_by(source: Sequence[int], after: requests.Request) -> tuple[str, tuple[int, int]]:
-    """Return the rule that removed the last of the sources, and its run."""
     by_position = {position: part for part in after.parts for position in part.positions}
     for position in sorted(set(source) - by_position.keys(), reverse=True):
         for run in after.omissions:
@@ -117,6 +116,5 @@ def _holds(value: Any, needles: Sequence[str]) -> bool:
 
 
 def _needles(text: str) -> tuple[str, ...]:
-    """Return the text itself, and as in JSON arguments within a text."""
     escaped = json.dumps(text, ensure_ascii=False)[1:-1]
     return (text,) if escaped == text else (text, escaped)

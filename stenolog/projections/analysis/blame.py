@@ -110,7 +110,6 @@ class _Chain:
                 return Blame(tuple(links), self._gap(entry, cause), tuple(self._possible(entry)))
 
     def _with_reason(self, link: BlameLink) -> BlameLink:
-        """Return the link; for an erased entry with the reason and time of the erasure."""
         if not is_erased(self.at[link.position].event):
             return link
         return link._replace(text=erasures(self.log).get(link.position, link.text))

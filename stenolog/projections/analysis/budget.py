@@ -199,7 +199,6 @@ def budget_room(
 
 
 def _billed(room: BudgetRoom, rate: Rate) -> BudgetRoom:
-    """Return a room whose sizes are as billed; a budget's limit is."""
     if room.unit != "tokens":
         return room
     return BudgetRoom(room.unit, room.limit, *map(rate.of, room[2:]))

@@ -207,7 +207,6 @@ def _restored(
 
 
 def _with_partners(log: Sequence[Entry], position: int) -> set[int]:
-    """Return the position with its results, or with its call and that one's other results."""
     results: dict[int, set[int]] = defaultdict(set)
     calls: dict[int, int] = {}
     for result, key in pair(log).calls.items():

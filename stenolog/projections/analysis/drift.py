@@ -288,7 +288,6 @@ def _tool_change(old: Tool, new: Tool) -> ToolChange | None:
 
 
 def _schema_changes(old: Any, new: Any, pointer: str) -> Iterator[str]:
-    """Yield `+ pointer`, `- pointer` and `~ pointer: old → new` for what differs."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in dict.fromkeys((*old, *new)):
             below = f"{pointer}/{escape(str(key))}"

@@ -178,7 +178,6 @@ def _stretches(
 
 
 def _kind(form: Form) -> tuple[object, ...]:
-    """Return the properties by which two forms count as one."""
     return form.fate, form.rules, form.role, form.without
 
 

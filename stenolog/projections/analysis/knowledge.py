@@ -132,7 +132,6 @@ def _look(
 
 
 def _weight(seen: Seen) -> tuple[int, int]:
-    """Return a sort key: the surer proof first; of two alike, the earlier."""
     return SUREST[seen.proof], seen.by
 
 

@@ -52,7 +52,6 @@ def _literal(wanted: str, texts: Sequence[str]) -> Iterator[Origin]:
 
 
 def _longest(asked: Sequence[str], text: str, at: int) -> Origin | None:
-    """Return the longest run of the words in a text; None if it has none of them."""
     places: dict[str, list[int]] = {}
     for nth, word in enumerate(asked):
         places.setdefault(word, []).append(nth)

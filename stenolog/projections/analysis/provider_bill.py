@@ -172,7 +172,6 @@ def _tokens(count: int) -> str:
 
 
 def _spoken_by(event: AssistantMessage | LlmError) -> str:
-    """Return the API of an answer's program, or ""."""
     program = PROGRAMS[event.source.system] if event.source and event.source.system in PROGRAMS else None
     return program.api() if program and program.api else ""
 

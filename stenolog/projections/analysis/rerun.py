@@ -198,7 +198,6 @@ def _members(log: Sequence[Entry], called: Sequence[Called], team: Team) -> dict
 
 
 def _asking(log: Iterable[Entry], called: Sequence[Called], team: Team) -> dict[int, Divergence]:
-    """Return the calls of agents that would ask a person about other tools."""
     odd: dict[int, Divergence] = {}
     for call, state in _states(log, called):
         agent = call.lane.agent

@@ -50,7 +50,6 @@ def _spans(old: str, new: str) -> Iterator[Span]:
 
 
 def _changed_words(one: str, other: str) -> Iterator[Span]:
-    """Yield the words of changed lines; whole lines if hardly a word stayed."""
     pairs = [
         ("".join(left), "".join(right)) for left, right in _stretches(_split_words(one), _split_words(other))
     ]

@@ -227,7 +227,6 @@ class _Reader:
             self._states.pop()
 
     def _readable(self, at: str, message: Body) -> Findings:
-        """Yield the law's findings in a message; an unreadable one is itself a finding."""
         states = len(self._states)
         try:
             yield from self._look(at, message)

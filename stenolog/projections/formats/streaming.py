@@ -126,7 +126,6 @@ class PartAccumulator:
         return self._growing[key]
 
     def _unstreamed(self, key: Hashable, text: str) -> str:
-        """Return the suffix of `text` not streamed yet; "" if the streamed text is no prefix."""
         streamed = self.text(key)
         return text[len(streamed) :] if text.startswith(streamed) else ""
 

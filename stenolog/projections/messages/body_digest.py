@@ -194,8 +194,6 @@ def _in_messages(key: str, recorded: Sequence[Any], there: Any) -> str:
 
 
 def _range_pointer(key: str, messages: Any) -> Callable[[int, int], str]:
-    """Return a function that names a run of messages, or of a text's turns, by first and last."""
-
     def range_at(first: int, last: int) -> str:
         span = f"{first}" if first == last else f"{first}-{last}"
         if isinstance(messages, str):
@@ -206,7 +204,6 @@ def _range_pointer(key: str, messages: Any) -> Callable[[int, int], str]:
 
 
 def _chunks(messages: MessageHash, number: int) -> Iterator[str]:
-    """Yield the digest of each chunk of the messages, cut as though there were `number` of them."""
     size, last = _size(number), len(messages.messages)
     for first in range(0, number, size):
         chunk = messages.hashed(b"[", min(first, last), min(first + size, number, last))

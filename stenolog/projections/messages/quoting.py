@@ -66,7 +66,6 @@ def looks(text: str) -> str:
 
 
 def _places(text: str, found: list[int], shapes: Mapping[int, str] = _LOOKS) -> list[int]:
-    """Return the places in a text of these places in its visible form."""
     if text.isascii() or not found:
         return found
     # One character may look like several, or like none, so places have to be mapped back.
@@ -260,7 +259,6 @@ _ALIKE = str.maketrans({"i": "[il1|]", "l": "[il1|]", "m": "(?:m|rn)", "o": "[o0
 
 
 def _any(*words: str) -> str:
-    """Return a pattern for what looks like one of these words, in ASCII."""
     return rf"(?:{'|'.join(words).translate(_ALIKE)})(?!\w)"
 
 
@@ -285,7 +283,6 @@ def _remark() -> re.Pattern[str]:
 
 # To make the visible form of a text takes ten times as long as to see that most texts need none.
 def _may_hold(bracket: str, text: str) -> bool:
-    """Return whether a text holds a bracket, or a sign that looks like it."""
     return bracket in text or (not text.isascii() and any(map(text.__contains__, _BRACKETS[bracket])))
 
 

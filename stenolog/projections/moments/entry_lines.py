@@ -54,5 +54,4 @@ def written(value: Any) -> str:
 
 
 def _seen(found: re.Match[str]) -> str:
-    """Return a character, or its escape if it is invisible."""
     return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]

@@ -290,7 +290,6 @@ def is_of(receipt: Receipt, request: Request) -> bool:
 
 
 def _is_aside(event: AssistantMessage | LlmError, known: Mapping[int, Receipt]) -> bool:
-    """Return whether an answer, such as a count of tokens, is at a position whose turn is known."""
     aside = isinstance(event, AssistantMessage) and event.purpose == "routing"
     return aside and event.receipt is not None and event.receipt.view in known
 

@@ -48,7 +48,6 @@ class _Built:
         self._texts: dict[str, list[str]] = {}
 
     def has(self, value: Any, key: str, top: str) -> bool:
-        """Return whether it has a value under a key, or a text below `top`."""
         if (key, compact(value)) in self._leaves:
             return True
         if top not in self._texts:

@@ -40,7 +40,6 @@ def request_table(request: Explained, caption: str) -> str:
 
 
 def _in_place(parts: Sequence[RequestPart], gone: Sequence[Omission]) -> Iterator[RequestPart | Omission]:
-    """Yield the parts in order, and each omission before the first part of a later entry."""
     waiting = sorted(gone)
     for part in parts:
         first = 0 if part.message < 0 or part.role == "system" else min(part.positions, default=0)

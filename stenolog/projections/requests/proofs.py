@@ -138,7 +138,6 @@ def _obstacle(sent: Sent, whole: int, apis: Mapping[str, Format], counters: Mapp
 
 
 def _id_of(name: str, counters: Mapping[str, Counter]) -> str | None:
-    """Return a counter's id here; None if unavailable."""
     try:
         return counters[name].id
     except (KeyError, StenologError):

@@ -75,7 +75,6 @@ class Source:
             self._add(pointer, each)
 
     def _add(self, pointer: str, value: Json) -> str:
-        """Index a value and the values in it; return its JSON."""
         match value:
             case dict():
                 inner = [
@@ -146,7 +145,6 @@ def _merged(items: list[Recipe]) -> list[Recipe]:
 
 
 def _item_run(item: Recipe) -> tuple[str, int] | None:
-    """Return the list and index that an unchanged item is from, or None."""
     if not (isinstance(item, dict) and item.keys() == {REFERENCE}):
         return None
     above, _, index = item[REFERENCE].rpartition("/")
@@ -170,7 +168,6 @@ def _text_recipe(text: str, source: Source, blobs: dict[str, bytes] | None) -> R
 
 
 def _lines_of(text: str, source: Source) -> Recipe | None:
-    """Return a text as whole lines of another one, or its beginning or end, or None."""
     for other, pointer in source.words.items():
         for at in (0, len(other) - len(text), other.find(f"\n{text}\n") + 1):
             if at >= 0 and other.startswith(text, at):

@@ -151,7 +151,6 @@ class Request:
             return made
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the requests are equal in everything, including the explanation."""
         return isinstance(other, Request) and _comparable(self) == _comparable(other)
 
     __hash__ = None  # type: ignore[assignment]

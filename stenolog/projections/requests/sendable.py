@@ -210,7 +210,6 @@ def _unsendable(view: View, end: Message | None) -> NotSent:
 
 
 def _for_a_stranger(view: View) -> LaneState | None:
-    """Return the lane of an agent that has not joined, for which a newer message waits."""
     state = view.state
     answered = state.lane(view.lane.address).answered
     waiting = [

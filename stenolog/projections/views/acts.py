@@ -64,7 +64,6 @@ def _things(parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
 
 
 def _thing(part: object) -> dict[str, Any]:
-    """Return the JSON of a program's opaque part; empty for any other part."""
     if not isinstance(part, ProviderPart) or not is_of_program(part.provider):
         return {}
     return _object(part.raw)

@@ -222,7 +222,6 @@ def line_diff(old: str, new: str, most: int = MOST_STEPS) -> tuple[DiffLine, ...
 
 
 def _same(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return the number of lines at the start that are the same."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (line, each) in pairs if line != each), min(len(one), len(other)))
 

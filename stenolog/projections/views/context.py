@@ -82,7 +82,6 @@ def read_context(
 
 
 def _start(entry: Entry, now: Settings, pairing: ToolCallIndex) -> int:
-    """Return the position at which the context begins for all agents that an entry concerns."""
     if not now.contexts:
         return now.context_from
     concerned = (where.partition("/")[0] for where in _concerned(entry, now, pairing))
@@ -104,7 +103,6 @@ def _concerned(entry: Entry, now: Settings, pairing: ToolCallIndex) -> list[str]
 def _covered(
     entries: Sequence[Entry], now: Settings, pairing: ToolCallIndex, held: Sequence[Summary]
 ) -> Iterator[int]:
-    """Yield the positions that are covered for each lane that they concern."""
     for entry in entries:
         over = [summary for summary in held if summary.covers(entry.position)]
         lanes = _concerned(entry, now, pairing) if over else []
@@ -130,7 +128,6 @@ def within(spans: Iterable[PositionRange]) -> Callable[[int], bool]:
 
 
 def _edits(entries: Sequence[Entry], out: dict[int, tuple[str, int]]) -> dict[int, int]:
-    """Return each edit in context with the message that it edits; for an edit of an edit, the first one."""
     edits: dict[int, int] = {}
     for entry in entries:
         match entry.event:
@@ -201,7 +198,6 @@ def middle(entries: Iterable[Entry], lane: str, keep: int) -> tuple[PositionRang
 
 
 def _beginning(messages: Sequence[Entry], lane: str, state: State, reset: int) -> tuple[int, set[int]]:
-    """Return the first position that a summary may cover, and the uncovered positions to keep."""
     taken = [span for summary in state.summaries if summary.is_for(lane) for span in summary.spans]
     at_work = (where for where, other in state.lanes.items() if other.status in (*BUSY, "failed"))
     own = {_last_question(messages, where) for where in (lane, *at_work)}
@@ -225,7 +221,6 @@ def _last_question(messages: Sequence[Entry], lane: str) -> int:
 
 
 def _asked_at(entry: Entry) -> int:
-    """Return the earlier of an answer's cause and its view; for other entries their own position."""
     match entry.event:
         case events.AssistantMessage(replaces=None) | events.LlmError() as event:
             view = event.receipt.view if event.receipt else entry.position - 1
@@ -248,7 +243,6 @@ def _around(stays: Iterable[int], first: int, last: int) -> Iterator[PositionRan
 
 
 def _new(messages: Iterable[Entry], spans: Sequence[PositionRange], state: State, lane: str) -> int:
-    """Count the messages in the spans after the lane's last summary."""
     summaries = {summary.position for summary in state.summaries}
     # What stands before its end and is not in it is left alone: its writer was not sent it, or it stays.
     last = max((summary.last for summary in state.summaries if summary.is_for(lane)), default=0)

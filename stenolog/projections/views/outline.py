@@ -116,7 +116,6 @@ class Outline:
             )
 
     def _started_by(self, message: UserMessage) -> CallKey | None:
-        """Return the call of an agent that has a message to another as an argument, the latest first."""
         if message.author_kind != "agent" or message.author in message.to:
             return None
         calls = self._briefs.get(message.author, ())

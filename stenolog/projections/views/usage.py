@@ -285,7 +285,6 @@ def read(used: Usage, entry: Entry) -> tuple[Usage, UsageRow | None]:
 def _of_lane(
     used: Usage, where: str, model: str, tool: str, event: AssistantMessage | LlmError | ToolResult
 ) -> tuple[Usage, UsageRow]:
-    """Return a row of a lane; one without a model has the lane's last one, or its card's."""
     run, models = event.run, used.models.get(event.run, {})
     model = model or models.get(where) or used.cards.get(where.partition("/")[0], "")
     if models.get(where) != model:

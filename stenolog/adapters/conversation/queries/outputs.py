@@ -194,7 +194,6 @@ class Outputs(Mapping[str, str]):
         return next(found, None)
 
     def _with_alias(self, path: str) -> Output | None:
-        """Return the latest result with this alias of another program."""
         found = [each for each in self.listed() if each.alias == path]
         return found[-1] if found else None
 

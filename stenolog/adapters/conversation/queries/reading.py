@@ -61,18 +61,15 @@ class ReadableConversation(StreamHandle):
     """
 
     def __iter__(self) -> Iterator[Entry]:
-        """Yield the entries in pages, including those appended meanwhile."""
         return self.entries()
 
     def __len__(self) -> int:
-        """Return the number of entries, the last one's position."""
         return self.position
 
     def _repr_html_(self) -> str:
         return _table(f"{self.name}, {self.position:,} entries", self.position, self.entries)
 
     def __bool__(self) -> bool:
-        """Return True: a handle without entries is no empty list."""
         return True
 
     @overload

@@ -64,7 +64,6 @@ def catch_up(
 
 
 def _next(source: Source, connection: IndexConnection) -> int:
-    """Index the next batch; return its last notification id, 0 if nothing was left."""
     with search_index.changing(connection):
         mark = _checked(source, connection)
         rows = source.recorder.committed(mark.end.id, limit=BATCH_ROWS)
@@ -155,7 +154,6 @@ def forgetting(found: Index, source: Source, key: int) -> Iterator[None]:
 
 
 def _without(found: Index, source: Source, key: int) -> IndexConnection | None:
-    """Return the index without the conversation, in a transaction; None if it was dropped."""
     try:
         connection = found.open()
         search_index.begin(connection)

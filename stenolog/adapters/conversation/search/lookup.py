@@ -97,7 +97,6 @@ def search(
 
 
 def _scope(log: LogHandle, conversation: str | None) -> Scope | None:
-    """Return the scope of a search: a conversation with inherited entries; None for the whole log."""
     if conversation is None:
         return None
     stream = Stream(arguments.text("conversation", conversation))

@@ -122,7 +122,6 @@ def _run(check: Check) -> None:
 
 
 def _check_index(log: Log, found: Findings) -> None:
-    """Note a search index that differed and was deleted; no problem of the log."""
     from stenolog.adapters.conversation.search import indexing  # late: most logs have none
 
     if not indexing.check_index(log):
@@ -130,7 +129,6 @@ def _check_index(log: Log, found: Findings) -> None:
 
 
 def _check_blobs(inspection: Inspection, found: Findings, *, everything: bool) -> None:
-    """Check that named blobs exist and are intact; with `everything`, all others too."""
     whole = dict(inspection.blobs() if everything or found.named_blobs else ())
     found.blobs = len(whole)
     for sha, (conversation, position, pointer) in found.named_blobs.items():
@@ -226,7 +224,6 @@ def _compare_erasures(inspection: Inspection, history: History, found: Findings,
 
 
 def _not_erased(names: Mapping[int, str], place: tuple[int, int], expected: str, actual: str) -> Problem:
-    """Return the problem of an entry not erased as the history says."""
     stream, position = place
     return Problem(names.get(stream, ""), position, "/event", "erased", expected, actual)
 

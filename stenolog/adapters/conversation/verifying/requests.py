@@ -124,7 +124,6 @@ def prove(
 
 
 def _proved(whole: bool, counters: Mapping[str, Counter], log: Log, task: Sequence[Chunk]) -> list[Proved]:
-    """Check each share's receipts; with `whole`, also inherited ones."""
     return [_of_share(log, share, whole, counters) for share in task]
 
 

@@ -225,13 +225,11 @@ def _sealed(log: Log, walked: Walked, previous: bytes, link: ConversationRef | N
 
 
 def _lost_mark(lost: LostEntry, before: Digests) -> tuple[str, bytes]:
-    """Return a lost entry's mark with possible digests, so that later ones can be checked."""
     mark = {"ignorable": True, "reason": lost.reason, "digests": sorted(digest.hex() for digest in before)}
     return LOST, json.dumps(mark, separators=(",", ":")).encode()
 
 
 def _usable(lost: LostEntry, ids: set[str]) -> str:
-    """Return a lost entry's id if valid, else one from its position."""
     try:
         if lost.id not in ids:
             return check_name(lost.id, what="entry id")

@@ -131,7 +131,6 @@ def _inherited(conversation: Conversation) -> int:
 
 
 def _pointers(record: Record, value: _Value, tainted: Iterable[str]) -> Iterator[str]:
-    """Yield pointers to the value in an entry, or to a blob with it."""
     if record.erased is None:
         try:
             event = from_json(record.payload) if value.is_in(record.payload) else None
@@ -180,7 +179,6 @@ def _blob(log: Log, sha: str) -> bytes:
 
 
 def _beside(log: Log, value: _Value) -> Iterator[Reached]:
-    """Yield drafts and claims of current runs, and rows of tables in the database."""
     for name, claim in log.recorder.claims.everywhere():
         if value.is_in(b"".join(log.recorder.drafts.of(claim.fence))):
             yield Reached("draft", name, agent=claim.lane)

@@ -329,7 +329,6 @@ class Journal(LiveState):
         return request
 
     def _over(self, agent: Agent, account: LaneUsage) -> str:
-        """Return the limit that the agent's lane has reached, in words."""
         now, prices = self.conversation.log.edge.clock(), self.options.prices
         if not agent.limits.max_cost or agent.llm is None:
             return limit_reached(agent.limits, account, now=now)

@@ -283,7 +283,6 @@ def _bounded(text: str) -> str:
 
 
 def _seconds(given: object) -> float | None:
-    """Return the seconds to wait; None if they are no finite number from 0 on."""
     return float(given) if isinstance(given, int | float) and 0 <= given < math.inf else None
 
 

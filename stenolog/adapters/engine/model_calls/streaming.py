@@ -131,7 +131,6 @@ class _Stream:
 
     @property
     def late(self) -> str:
-        """Name of the timeout that has passed; empty if none has."""
         now = self._now()
         return next((words for end, words in self._ends() if now >= end), "")
 

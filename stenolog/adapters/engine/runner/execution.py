@@ -157,7 +157,6 @@ class _ModelCall:
         self.dispatch_check = DispatchCheck(journal.conversation, self.request, agent.llm.api)
 
     async def run(self) -> None:
-        """Call the model, and record its answer or failure."""
         self.executor.cuts.warn(self.lane.address, self.request, self.journal)
         event = await self._event()
         await self.executor.settle(self.claim, FinishedEffect(lambda: event, self._failure))
@@ -217,7 +216,6 @@ class _ModelCall:
         return answer
 
     def _take(self, piece: ResponseDelta | Progress) -> None:
-        """Take in what the model streams, and store its draft soon."""
         ongoing, effect = self.ongoing, self.ongoing.effect
         if isinstance(piece, Progress):
             ongoing.update(piece)
@@ -229,7 +227,6 @@ class _ModelCall:
         self.executor.drafts.keep(ongoing.draft)
 
     async def _dispatch(self, outgoing: Outgoing) -> None:
-        """Name the bytes that are about to be sent in the receipt, and check them."""
         self.ongoing.dispatched(outgoing)
         await self._check(self.dispatch_check.compare, outgoing)
 
@@ -242,7 +239,6 @@ class _ModelCall:
             raise
 
     def _mentioned(self, answer: ModelResponse) -> Iterable[str]:
-        """Return the agents that the answer hands on to."""
         settings = self.journal.settings
         if not self.options.mentions:
             return ()

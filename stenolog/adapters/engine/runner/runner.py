@@ -241,7 +241,6 @@ class Runner:
         return await self._thread.call(self.journal.append_queued)
 
     def _is_at_work(self, poll: Poll, patience: float = float("inf")) -> bool:
-        """Return whether anything is under way, here or elsewhere, or due within `patience` seconds."""
         waits = not self.is_draining and (poll.held or (poll.due is not None and poll.due <= patience))
         return bool(self._tasks or self._asks or waits)
 
@@ -295,7 +294,6 @@ class Runner:
         return fresh
 
     def _streamed(self) -> list[StreamDelta]:
-        """Return the streamed deltas not handed on yet."""
         waiting = [self._queue.get_nowait() for _ in range(self._queue.qsize())]
         self._is_woken = False
         return [delta for delta in waiting if delta is not None]

@@ -54,7 +54,6 @@ class UpkeepSchedule:
                 self._seen = 0
 
     def _is_spent(self, agent: str) -> bool:
-        """Return whether the agent, which pays for the work, has reached its limit of tokens."""
         most = self._agents[agent].limits.max_tokens
         return bool(most) and self._conversation.fold(WATCH).lane(agent).total >= (most or 0)
 

@@ -150,7 +150,6 @@ def _was_said(live: LiveState, words: Input) -> bool:
 
 
 def _agents_of_rule(turns: TurnPolicy) -> Iterator[str]:
-    """Yield the agents that a turn rule of ours names."""
     for option in ("order", "default", "agent", "moderator"):
         given = turns.options.get(option)
         names = given if isinstance(given, list | tuple) else [given]

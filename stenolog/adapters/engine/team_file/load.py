@@ -209,7 +209,6 @@ class TeamFileReader:
         return [self._server(name) for name in given.mcp]
 
     def _server(self, name: str) -> MCPServer:
-        """Return a server, which all that name it share."""
         if name not in self.file.mcp:
             known = ", ".join(self.file.mcp) or "none is described"
             raise CallerError(f"expected an MCP server ({known}), found {name!r}")
@@ -264,7 +263,6 @@ def _check_cut(given: schema.AgentTable) -> None:
 
 
 def _health(given: Any) -> HealthCheck:
-    """Return the health check of a program that keeps running."""
     if isinstance(given, dict) and (strange := sorted(given.keys() - {"ping", "after", "timeout", "every"})):
         raise CallerError(f"health: expected ping, after, timeout or every; found {strange[0]!r}")
     return HEALTH.validate_python(given)
@@ -311,7 +309,6 @@ def load_object(written: str, folder: Path) -> Any:
 
 
 def _with(one: Any, options: dict[str, Any], written: str) -> ToolLike:
-    """Return a tool with options that differ from its own."""
     if not options:
         return one  # type: ignore[no-any-return]
     if isinstance(one, Toolset):

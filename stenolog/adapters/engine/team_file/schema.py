@@ -192,7 +192,6 @@ def plain(words: str) -> str:
 
 
 def _table(loc: tuple[int | str, ...]) -> type[BaseModel]:
-    """Return the table that has a key."""
     match loc:
         case ("agents" | "helpers", _, "timeouts", *_):
             return TimeoutsTable

@@ -158,7 +158,6 @@ def MEMORIES(known: Memories, entry: Entry) -> Memories:
 
 
 def _lanes(conversation: Conversation, agent: str) -> list[str]:
-    """Return the agent's own lane, if used, and its tasks that wait for a model."""
     own, *tasks = conversation.state().lanes_of(agent)
     waiting = [lane.address for lane in tasks if lane.status == "awaiting_llm"]
     return [own.address] * bool(own.asked or own.answered or not tasks) + waiting

@@ -147,14 +147,12 @@ def _plan(
 
 
 def _away(now: Context, agent: str, last: int) -> Away:
-    """Return the fork's positions that were in context at `last`, and are not now."""
     since = sorted(old for old, edit in now.replaced_by.items() if old <= last < edit)
     hides = (*spans_at(now.settings.hides, last), *(PositionRange(first=old, last=old) for old in since))
     return Away(now.settings.context_from_of(agent), hides)
 
 
 def _reading_all(summariser: Agent) -> Agent:
-    """Return the summariser without a window, so that it sees all it is to summarise."""
     has_window = policy_of(summariser.policy).history.window[0] is not None
     return (
         replace(summariser, policy=policy_of(summariser.policy, FullHistory())) if has_window else summariser

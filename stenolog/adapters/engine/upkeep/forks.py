@@ -150,7 +150,6 @@ def _old(conversation: Conversation, position: int, agent: str) -> _Old:
 
 
 def _wordings(log: Sequence[Entry], last: Entry, lane: LaneState) -> list[Entry]:
-    """Return the wordings of an answer, the first one last."""
     found = [last]
     while (position := getattr(found[-1].event, "replaces", None)) is not None:
         if not 1 <= position < found[-1].position or not _is_of(log[position - 1], lane):
@@ -160,7 +159,6 @@ def _wordings(log: Sequence[Entry], last: Entry, lane: LaneState) -> list[Entry]
 
 
 def _out(now: Context, position: int) -> str:
-    """Return why a position is out of context: "reset", "hidden", "summarised", or empty."""
     rule, _ = now.out.get(position, ("", 0))
     if rule in ("reset", "hidden"):
         return rule

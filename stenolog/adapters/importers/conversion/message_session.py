@@ -82,7 +82,6 @@ class MessageSession(SessionConverter):
                 self.ignored["empty message"] += 1
 
     def _runs(self, parts: tuple[UserPart, ...]) -> Iterator[tuple[bool, list[UserPart]]]:
-        """Yield the runs of parts that a person said, and of those that the program added."""
         for is_added, run in groupby(parts, self._is_added):
             yield is_added, list(run)
 

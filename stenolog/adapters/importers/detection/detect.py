@@ -145,7 +145,6 @@ def _starts(
     stream: BinaryIO,
     tables: Callable[[], Mapping[str, frozenset[str]]],
 ) -> bool:
-    """Return whether a file begins as a signature, or else the importer, says."""
     if shown.beside:
         path = getattr(stream, "name", None)
         return isinstance(path, str) and _has_beside(Path(path), shown.beside)
@@ -205,7 +204,6 @@ def _of_objects(stream: BinaryIO) -> str:
 
 
 def _records(stream: BinaryIO) -> Iterator[Record]:
-    """Yield the first records lazily: mostly, the first ones decide."""
     stream.seek(0)
     return islice(JsonLinesReader().records(stream), LOOKED_AT)
 

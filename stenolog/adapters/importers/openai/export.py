@@ -98,7 +98,6 @@ def _user(message: events.UserMessage, blobs: Blobs) -> Message:
 
 
 def _result(result: events.ToolResult, lane: LaneId, owner: Call | None, blobs: Blobs) -> Message:
-    """Return an own result as such; another agent's as its owner's words."""
     if owner is not None and not lane.owns(owner):
         text = quote("tool-result", as_text(result.parts), call=result.call_id, tool=result.name)
         return {"role": "user", "content": text, "name": owner.agent}

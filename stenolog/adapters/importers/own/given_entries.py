@@ -98,7 +98,6 @@ def _is_begun(line: bytes) -> bool:
 
 
 def _read(value: Json) -> NewEntry | bytes | None:
-    """Return a value's entry or blob; None for an export's header line."""
     if not isinstance(value, dict):
         raise InvalidEventError(f"expected a JSON object, found {_found(value)}")
     if "stenolog" in value:
@@ -175,7 +174,6 @@ def _content(name: str, content: Json) -> JsonObject:
 
 
 def _event(topic: str, fields: JsonObject) -> Event:
-    """Return the event of JSON fields, checked as a stored one."""
     while upcast := REGISTRY.upcasts.get(topic):
         topic, fields = upcast.to, upcast.change(fields)
     return event_from_json(REGISTRY.events[topic].kind, fields)

@@ -95,7 +95,6 @@ def _out(record: entry.Record) -> JsonObject:
 
 
 def _content(record: entry.Record) -> JsonObject:
-    """Return salt and payload; of an erased entry, what its digest is computed from."""
     if record.erased is not None:
         left = {"payload": record.payload.decode()} if record.payload else {}
         return {"erased": record.erased.hex(), "size": record.size, **left}

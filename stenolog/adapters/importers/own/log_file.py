@@ -152,5 +152,4 @@ class _Plan:
         return at
 
     def _is_unknown(self, mark: str) -> bool:
-        """Return whether the name is a session's mark without a conversation in the log."""
         return mark.startswith(known_sessions.PREFIX) and known_sessions.name_now(self._log, mark) is None

@@ -48,7 +48,6 @@ _SESSION = re.compile(r"_session_([0-9a-f-]{36})$")
 
 
 def _session_of(user: str) -> str:
-    """Return the session in a user's id: JSON, or in older releases the text's end."""
     with suppress(ValueError, RecursionError):
         if isinstance(found := json.loads(user), dict) and isinstance(id := found.get("session_id"), str):
             return id

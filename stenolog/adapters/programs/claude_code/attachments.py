@@ -99,7 +99,6 @@ def _blocks_of(content: object) -> list[Block]:
 
 
 def _worded(kind: str, data: Data) -> str:
-    """Return the text of an attachment of data; empty for other kinds, and for no text."""
     make = _WORDED.get(kind)
     return "\n\n".join(filter(None, make(data))) if make else ""
 

@@ -143,7 +143,6 @@ class ClaudeMessages:
         return None
 
     def _name_after(self, content: list[Block]) -> None:
-        """Use a person's first words as title until the file has one."""
         if self.setup.title is None and (title := title_of_prompt(content)):
             self.setup.title = title
 
@@ -176,7 +175,6 @@ class ClaudeMessages:
         self.writer.write(said, id, line.time, blobs)
 
     def _briefed(self, line: Line, id: str, run: list[Block]) -> PlacedCall | None:
-        """Return the call of a sub-agent's brief: by its id, the agent's, or its text."""
         call = line.call or self.agents.call_of(as_str(line.value.get("agentId")))
         words = as_str(run[0].get("text")) if len(run) == 1 else ""
         found = self.writer.find_call(call or self.agents.call_with(words))
@@ -309,7 +307,6 @@ class ClaudeMessages:
         return cause
 
     def _question(self, line: Line) -> int | None:
-        """Return the position that a record answers; None if its parent is not in the file."""
         in_file = line.agent != MAIN or "parentUuid" not in line.value or line.parent in self.tree
         return self.writer.last_question(line.agent) if in_file else None
 
@@ -384,7 +381,6 @@ def _kind(block: Block, line: Line) -> Kind:
 
 
 def _runs(kinds: list[Kind], content: list[Block]) -> Iterator[tuple[Kind, list[Block]]]:
-    """Yield messages of adjacent blocks of one kind; results and interruptions are separate."""
     for kind, run in groupby(zip(kinds, content, strict=True), key=lambda pair: pair[0]):
         found = [block for _, block in run]
         if kind in ("result", "interrupted"):

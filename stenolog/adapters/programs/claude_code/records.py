@@ -92,7 +92,6 @@ class ClaudeCode:
         return self.conversation.writer.drain()
 
     def _line(self, value: dict[str, Any], agent: str, time: datetime, number: str, call: str = "") -> Line:
-        """Return a record with its key: its uuid, or its number if that is not unique."""
         uuid, shared = uuid_of(value), self._repeats.shared
         if uuid in shared:
             self.conversation.tree.drop(uuid)
@@ -145,7 +144,6 @@ class ClaudeCode:
         return None
 
     def _beyond(self, line: Line, what: str, *, begins: bool = False) -> None:
-        """Count a record that is no message, and note its place in the tree."""
         self.ignored[what] += 1
         self.conversation.note(line, begins=begins)
 
@@ -339,7 +337,6 @@ class ClaudeCode:
         self.conversation.message(held, held.key, typed_by(words), _texts(words), in_context=False)
 
     def _mode(self, line: Line) -> None:
-        """Set the mode: the permission mode or, if not normal, the session's own mode."""
         self.ignored[str(line.value["type"])] += 1
         if mode := as_str(line.value.get("permissionMode")):
             self._permission = mode

@@ -113,7 +113,6 @@ class Exec(SessionConverter):
 
 
 def _call(id: str, kind: str, item: JsonObject) -> AssistantPart:
-    """Return the call that an item shows, by its own tool's name if it has one."""
     named = "__".join(filter(None, (as_str(item.get("server")), as_str(item.get("tool")))))
     given = {name: value for name, value in item.items() if name not in (*_ABOUT, "server", "tool")}
     arguments = item["arguments"] if isinstance(item.get("arguments"), dict) else given
@@ -121,7 +120,6 @@ def _call(id: str, kind: str, item: JsonObject) -> AssistantPart:
 
 
 def _result(item: JsonObject, blobs: Blobs) -> list[Any]:
-    """Return what an item's call gave: output, blocks, the error, or else its state."""
     if words := as_str(item.get("aggregated_output")) or as_str(as_dict(item.get("error")).get("message")):
         return text_parts(words)
     result = as_dict(item.get("result"))

@@ -368,7 +368,6 @@ def _words_of(error: Any) -> str:
 
 
 def _runs(message: dict[str, Any]) -> Iterator[tuple[events.AuthorKind, list[dict[str, Any]]]]:
-    """Yield a message's parts by author: a person, or Codex in the user's name."""
     by_user = message.get("role") == "user"
 
     def kind(part: dict[str, Any]) -> events.AuthorKind:

@@ -230,7 +230,6 @@ class SharedWriter(ABC, Generic[C]):
         return _Continued(asked, key, at)
 
     def _inherited(self, asked: Continuation, parent: int | None) -> Head:
-        """Return the end of what a new fork inherits."""
         digest = entry.GENESIS
         if parent is not None and asked.fork:
             digest = self.digest_at(parent, asked.fork) or entry.GENESIS
@@ -272,7 +271,6 @@ class _Continued:
         return len(self._waiting) >= MOST_ROWS or self._bytes >= MOST_BYTES
 
     def clear(self) -> list[entry.Record]:
-        """Return the records that wait; they wait no more."""
         found, self._waiting, self._bytes = self._waiting, [], 0
         return found
 

@@ -223,7 +223,6 @@ def _rows(connection: LogConnection, rows: Sequence[tuple[int, Record]]) -> dict
 
 
 def _moment(records: Sequence[Record]) -> int | None:
-    """Return the time of a conversation's last entry, receipts of erasure left out."""
     times = [record.time for record in records if not is_receipt(record.payload)]
     return times[-1] if times else None
 
@@ -298,7 +297,6 @@ def take_turns_of(connection: LogConnection, names: set[str]) -> None:
 
 
 def _key(connection: LogConnection, stream: Stream) -> int | None:
-    """Return the stream's key; None, with the history's turn, if it must be begun."""
     if (key := stream.key) is None and (key := shared.find(connection, stream.name)) is None:
         take_turns(connection, [HISTORY])
         key = shared.find(connection, stream.name)

@@ -200,7 +200,6 @@ class PostgresInspection(inspection.Inspection):
 
 
 def _repeated(row: tuple[Any, ...], entry: tuple[Any, ...]) -> Iterator[inspection.DamagedRow]:
-    """Yield differences between a conversation's row and its last entry."""
     for column, found, stands in zip(("head", "digest", "last_at"), row, entry, strict=True):
         if found != stands:
             yield inspection.DamagedRow(

@@ -259,7 +259,6 @@ class PostgresDrafts(DraftStore):
 def _all_stand(
     connection: LogConnection, written: Mapping[int, tuple[int, Sequence[values.PendingEntry]]]
 ) -> bool:
-    """Return whether conversations, by key, have all entries written to them."""
     return all(
         len(event_rows.by_ids(connection, each, [item.id for item in items])) == len(items)
         for each, (_, items) in written.items()

@@ -231,7 +231,6 @@ class _Reading:
         return found
 
     def _is_left(self, position: int, topic: str, state: bytes) -> bool:
-        """Return whether these bytes beside an erasure's mark are the effects it left."""
         return topic == SWITCH and self.recorder.erasure.left_hash(self.key, position) == left_hash(state)
 
     def _damaged(self, row: Row) -> Iterator[Entry]:
@@ -262,7 +261,6 @@ class _Reading:
         yield self._entry(position, reason, id, time, digest)
 
     def _gap(self, upto: int) -> Iterator[Entry]:
-        """Yield an entry for each position before `upto` that has no row."""
         if upto - self.position > WIDEST_GAP:
             raise CorruptLogError(f"{self.name!r}: expected position {self.position + 1}, found {upto}")
         for position in range(self.position + 1, upto):

@@ -130,7 +130,6 @@ class FoundRows:
                         there[at] = one._replace(record=record._replace(payload=b""))
 
     def _drop_payload(self, key: int, position: int) -> None:
-        """Forget the versions of an erased entry that have a payload."""
         there = self.candidates[key].get(position, [])
         self.candidates[key][position] = [one for one in there if one.record.erased is not None]
 
@@ -201,12 +200,10 @@ def _plausible(there: Sequence[Candidate], following: Sequence[Record], *, is_ne
 
 
 def _confirmed(there: Sequence[Candidate], following: Sequence[Record]) -> bool:
-    """Return whether the next entry follows from a candidate's digest."""
     return any(digest_of(one.record.digest, other) == other.digest for one in there for other in following)
 
 
 def _strayed(candidates: Candidates, expected: int, known: Digests) -> Record | None:
-    """Return the entry of a position without a row: one whose position has a wrong bit."""
     for bit in range(POSITION_BITS):
         for one in candidates.get(expected ^ 1 << bit, ()):
             moved = one.record._replace(position=expected)

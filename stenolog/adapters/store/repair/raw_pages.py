@@ -191,7 +191,6 @@ class PageFile:
         return b"".join(pieces), tuple(chain)
 
     def _row(self, number: int, at: int, cell: Cell, *, carved: bool) -> RawRow | None:
-        """Return the cell as a row if it is of our tables."""
         values = _values(cell.content)
         if len(values) not in TABLES:
             return None

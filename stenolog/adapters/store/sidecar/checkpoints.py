@@ -245,7 +245,6 @@ def _sum(
 
 
 def _packed(changes: Sequence[tuple[int, bytes]]) -> bytes:
-    """Return packed states: a line of positions and lengths, then the states."""
     if not changes:
         return b""
     positions, states = zip(*changes, strict=True)
@@ -254,7 +253,6 @@ def _packed(changes: Sequence[tuple[int, bytes]]) -> bytes:
 
 
 def _opened(past: bytes) -> tuple[list[int], list[int], bytes]:
-    """Return positions, lengths of states, and the joined states."""
     if not past:
         return [], [], b""
     head, _, states = zlib.decompress(past).partition(b"\n")

@@ -358,6 +358,5 @@ def _terms(query: str) -> Iterator[Term]:
 
 
 def _plain(word: str) -> str:
-    """Return the word without NUL and lone surrogates, folded."""
     # NUL ends SQLite's text, and half a surrogate pair is no UTF-8.
     return folded(word.replace("\0", " ").encode(errors="replace").decode())

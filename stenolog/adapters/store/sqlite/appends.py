@@ -105,7 +105,6 @@ def append_exactly(asked: ExactAppend, part: Savepoint) -> list[int]:
 
 
 def _key(connection: sqlite3.Connection, stream: Stream) -> int:
-    """Return the stream's key; create a new conversation."""
     if stream.key is None:
         key = shared.find(connection, stream.name)
         return conversation_rows.create(connection, stream.name) if key is None else key

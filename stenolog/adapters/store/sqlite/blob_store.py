@@ -138,7 +138,6 @@ def collect(
 
 
 def _without_named(connection: sqlite3.Connection, shas: set[str], after: int) -> int:
-    """Remove from the set blobs named by entries after a row; return the last row read."""
     cursor = connection.execute(BEHIND, (after,))
     for row, state in cursor if shas else ():
         after = row
@@ -150,7 +149,6 @@ def _without_named(connection: sqlite3.Connection, shas: set[str], after: int) -
 
 
 def _shas(texts: Iterable[object]) -> set[str]:
-    """Return all that looks like a sha256; a damaged row may hold anything."""
     found = (shas_in(text if isinstance(text, bytes) else str(text).encode()) for text in texts)
     return {sha for shas in found for sha in shas}
 

@@ -57,7 +57,6 @@ def without_locks(where: str, error: OSError) -> errors.StoreError:
 
 
 def _lock_refusal(folder: str) -> OSError | None:
-    """Return the error of a lock on a new file in a folder."""
     try:
         from tempfile import TemporaryFile
 

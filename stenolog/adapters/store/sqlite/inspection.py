@@ -121,7 +121,6 @@ def blobs(connection: sqlite3.Connection) -> Iterator[tuple[str, bool]]:
 
 
 def _bytes(value: Any) -> bytes:
-    """Return the value, or bytes that match no hash if damage changed its type."""
     return value if isinstance(value, bytes) else repr(value).encode()
 
 

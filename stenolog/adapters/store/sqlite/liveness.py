@@ -110,7 +110,6 @@ def owner_lives(file: str, owner: str) -> bool:
 
 
 def _path(file: str, id: str) -> str:
-    """Return a runner's file; "" for an id that is no valid file name."""
     if "/" in id or "\0" in id:
         return ""
     # The real path: one place, by whatever name the database is opened.

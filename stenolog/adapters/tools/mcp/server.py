@@ -219,7 +219,6 @@ def _harmless(tool: TheirTool) -> bool:
 
 
 def _sdk() -> Any:
-    """Return the SDK, imported late: it takes a second."""
     try:
         import mcp
     except ImportError:

@@ -78,7 +78,6 @@ def _fork_meant(log: Log, written: str) -> str:
 
 
 def _command_meant(written: str) -> str:
-    """Return which command of the group a misspelt word means."""
     group = getattr(click.get_current_context().parent, "command", None)
     if not isinstance(group, click.Group) or not group.name or group.name == "stenolog":
         return ""
@@ -108,20 +107,17 @@ def find_both(log: Log, words: Sequence[str], default: str | None = None) -> tup
 
 
 def _are_swapped(log: Log, first: str, second: str) -> bool:
-    """Return whether position and conversation were swapped."""
     if "POSITION" not in _wanted() or not POSITION.fullmatch(first) or POSITION.fullmatch(second):
         return False
     return first not in log and bool(log.names(archived=True, prefix=second, limit=1))
 
 
 def _wanted() -> str:
-    """Return the command's arguments, as its help shows them."""
     ctx = click.get_current_context()
     return " ".join(param.make_metavar(ctx) for param in ctx.command.params if param.name == "words")
 
 
 def _newest(log: Log) -> str:
-    """Return the conversation with the latest entry; archived ones come last."""
     known = log.names(limit=2, order="latest") or log.names(archived=True, limit=2, order="latest")
     if not known:
         raise ConversationNotFoundError("no conversation yet: `stenolog import FILE` brings one in")

@@ -27,7 +27,6 @@ def in_zone(time: datetime) -> datetime:
 
 
 def _zone() -> tzinfo | None:
-    """Return UTC; with --local None: this machine's zone."""
     ctx = click.get_current_context(silent=True)
     return None if ctx is not None and ctx.params.get("local") else UTC
 

@@ -71,7 +71,6 @@ def _path(word: str) -> Path:
 
 
 def _check_is_no_path(words: Sequence[str]) -> None:
-    """Raise FileNotFoundError for a word that can only be a path."""
     for word in filter(PATH.match, words):
         raise FileNotFoundError(None, "no such file or folder", word)
 

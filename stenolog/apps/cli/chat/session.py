@@ -175,7 +175,6 @@ def why(chat: Chat, rest: str) -> None:
 
 
 def _last_request(chat: Chat, lane: str) -> tuple[str, int | None]:
-    """Return the last requested agent and position; now, if none was."""
     if lane and lane.partition("/")[0] not in chat.team.agents:
         raise InvalidEventError(f"expected one of {', '.join(chat.team.agents)}; found {lane!r}")
     for entry in backwards(chat.conversation, chat.conversation.position):

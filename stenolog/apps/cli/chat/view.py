@@ -271,7 +271,6 @@ def _is_cancel(entry: Entry) -> bool:
 
 
 def _lane(happened: RunEvent) -> str:
-    """Return the speaking agent's address; empty for other events."""
     if isinstance(happened, StreamDelta):
         return happened.lane
     event = happened.entry.event

@@ -119,7 +119,6 @@ def _arguments(written: str, link: Callable[[str], str]) -> Iterator[Piece]:
 
 
 def _signatures(part: dict[str, Any]) -> Iterator[Piece]:
-    """Take the provider's proofs out of a part; yield a short note for each."""
     proofs = {how: part.pop(name) for name, how in PROOFS.items() if part.get(name)}
     whose = f" by {part.pop('provider')}" if proofs and part.get("provider") else ""
     for how, proof in proofs.items():

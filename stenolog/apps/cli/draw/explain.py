@@ -127,7 +127,6 @@ def _counts(stretch: explain.Stretch) -> str:
 
 
 def _by_place(references: Iterable[Reference], back: bool) -> dict[tuple[int, int], list[str]]:
-    """Return the referring fields by place, its first and last position."""
     fields: dict[tuple[int, int], list[str]] = {}
     for ref in references:
         place = (ref.first, ref.last) if back else (ref.position, ref.position)

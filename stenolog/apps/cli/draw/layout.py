@@ -189,7 +189,6 @@ def table(
 
 
 def _fitted(cell: Styled, width: int, column: str) -> tuple[Styled, Styled]:
-    """Return a cell as wide as its column: words and blanks, in order."""
     words, style = cell
     size = cell_len(words)
     if size > width:

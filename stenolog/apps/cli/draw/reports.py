@@ -50,12 +50,10 @@ def github(found: Found) -> Iterator[str]:
 
 
 def _escaped(text: str, more: str = "") -> str:
-    """Return a value of a workflow command as GitHub's own toolkit escapes it."""
     return "".join(f"%{ord(char):02X}" if char in f"%\r\n{more}" else char for char in safe(text))
 
 
 def _in_repository(file: str) -> str:
-    """Return a path as the repository has it, if it is in the workspace."""
     path = Path(file)
     with suppress(ValueError, OSError):
         path = path.absolute().relative_to(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
@@ -94,7 +92,6 @@ def _artifact(place: str) -> dict[str, str]:
 
 
 def _without_links(text: str) -> str:
-    """Return a message in which SARIF sees no link and no placeholder."""
     return re.sub(r"\{(\d+)\}", r"{{\1}}", re.sub(r"\[(?=[^\]]*\]\()", r"\\[", text))
 
 
@@ -128,7 +125,6 @@ def _lines(notes: list[Diagnostic]) -> str:
 
 
 def _xml(text: str) -> str:
-    """Return a text in which every character may be in XML."""
     return re.sub("[\ufffe\uffff]", "\ufffd", safe(text))
 
 

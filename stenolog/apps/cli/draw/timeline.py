@@ -96,7 +96,6 @@ def _is_rewind(item: TimelineItem) -> bool:
 
 
 def _hidden_run(run: Sequence[TimelineItem], before: int | None) -> Piece:
-    """Return one line for hidden entries; `before` is the entry that a rewind led back to."""
     positions = {position for item in run for position in (item.position, item.result) if position}
     to = "" if before is None else f": rewound to {before or 'the beginning'}"
     where = f"  {min(positions)}-{max(positions)}"

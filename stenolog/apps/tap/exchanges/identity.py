@@ -154,7 +154,6 @@ def kind_of(request: WireRequest, *, is_agent: bool = True) -> str:
 
 
 def _developer_texts(request: WireRequest) -> list[str]:
-    """Return the texts of a first developer message; opencode sends its instructions so."""
     first = request.messages[0] if request.messages else {}
     return _last_texts(first) if first.get("role") in ("developer", "system") else []
 

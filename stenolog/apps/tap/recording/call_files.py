@@ -199,13 +199,11 @@ def _dumped(value: Json) -> bytes:
 
 
 def _headers(given: Headers, recorded: Callable[[Any], list[list[str]]]) -> dict[str, str]:
-    """Return the headers that may be recorded, of bodies that a file has decoded."""
     pairs = [(name.encode(errors="replace"), value.encode(errors="replace")) for name, value in given]
     return without_encoding(headers_in(recorded(pairs)))
 
 
 def _upstream(host: str) -> str:
-    """Return the name of the provider at a host, or else the host."""
     of_host = (each for _, each in providers() if urlsplit(each.base).hostname == host)
     return next((each.names[0] for each in of_host), host)
 
@@ -287,7 +285,6 @@ class _Recording:
             self._file.report.conversations[0].ignored += others
 
     def close(self) -> None:
-        """Forget the conversations that were deleted."""
         if self._nowhere is not None:
             self._nowhere.close()
 

@@ -170,7 +170,6 @@ class Placing:
         return None
 
     def _by_last_answer(self, exchange: RecordedExchange, request: WireRequest) -> LanePlace | None:
-        """Return the lane with the last answer and most messages."""
         mark = mark_of(_last_answer(request))
         if not (any(mark.ids) or len(mark.words) + sum(len(given) for _, given in mark.acts) >= LONG_ANSWER):
             return None
@@ -292,7 +291,6 @@ def _chain(hashes: Iterable[str]) -> Iterator[str]:
 
 
 def _is_turn(session: Session, request: WireRequest) -> bool:
-    """Return whether a request continues the main lane, and so is a turn whatever it asks."""
     main = session.lanes.get("")
     return main is not None and main.api == request.api and _goes_on(main, request, request.likenesses)
 
@@ -304,7 +302,6 @@ def _goes_on(lane: Lane, request: WireRequest, hashes: Sequence[str]) -> bool:
 
 
 def _last_answer(request: WireRequest) -> list[AssistantPart]:
-    """Return a request's last answer: its last run of model messages."""
     found: list[AssistantPart] = []
     for index in reversed(range(len(request.messages))):
         message = request.read(index)
@@ -326,7 +323,6 @@ def _is_answered(lane: Lane, request: WireRequest, length: int) -> bool:
 
 
 def _is_alike(lane: Lane, request: WireRequest) -> bool:
-    """Return whether a request has a lane's tools or instructions."""
     card = lane.card
     if card is None or lane.api != request.api:
         return False

@@ -64,7 +64,6 @@ def receipt_for(
 def _tried(
     patch: Patch, built: Request, sent: WireRequest, content: bytes, blobs: Mapping[str, bytes]
 ) -> dict[str, Any] | None:
-    """Return a patch's body if it is the one sent; else None."""
     try:
         body = sent_body(patch, built.body, sent.key, blobs)
         written = compact(body)
@@ -113,7 +112,6 @@ def _patch(
 
 
 def _messages(sent: WireRequest, built: Request, keep: int, first: int, blobs: Blobs) -> list[Recipe]:
-    """Return the recipes of messages after the first `keep`, from those built from `first` on."""
     key, given = built.messages_key, sent.body[sent.key][keep:]
     ours = built.body.get(key)
     if not isinstance(ours, list):
@@ -129,7 +127,6 @@ def _messages(sent: WireRequest, built: Request, keep: int, first: int, blobs: B
 
 
 def _as_list(recipe: Recipe, number: int) -> list[Recipe]:
-    """Return so many messages' recipe as a list; an empty one if all are as built."""
     return recipe if isinstance(recipe, list) else [{"$": recipe["$"], "all": [0, number]}]
 
 

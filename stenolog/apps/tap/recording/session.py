@@ -140,7 +140,6 @@ class Session:
         )
 
     def _briefed(self, events: list[Known], cause: int) -> list[Known]:
-        """Return the events with a sub-agent's brief as the calling agent's words."""
         briefs = (n for n, e in enumerate(events) if isinstance(e, UserMessage) and e.author_kind == "person")
         if (at := next(briefs, None)) is not None:
             brief = events[at]

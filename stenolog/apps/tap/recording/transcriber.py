@@ -155,7 +155,6 @@ class Transcriber:
         self._note(words, about, f"{exchange.id}-large")
 
     def _unredacted(self, exchange: RecordedExchange) -> None:
-        """Note a request that could not be redacted: nothing of it is kept."""
         kinds = [kind for kind in exchange.redacted if kind in UNREDACTED]
         if kinds:
             place = f"{exchange.method} {exchange.path.partition('?')[0]}"
@@ -189,7 +188,6 @@ class Transcriber:
         conversation.extend([NewEntry(event, id)])
 
     def _begin(self, name: str, client: str, exchange: RecordedExchange) -> Session:
-        """Return a session, restored if recorded before."""
         conversation = self._named(name)
         session = Session(conversation, client, name, work=self._work)
         if conversation.position:
@@ -268,7 +266,6 @@ def _about(event: Any) -> Mapping[str, Any]:
 
 
 def _keys(session: Session, entries: Iterable[Entry]) -> dict[str, str]:
-    """Return lanes' keys by agent, and make the lanes."""
     keys: dict[str, str] = {}
     for entry in entries:
         event = entry.event
@@ -356,7 +353,6 @@ def _restore(
 def _sent(
     session: Session, lane: Lane, outcome: Outcome, patches: Patches
 ) -> tuple[Request, WireRequest] | None:
-    """Return an outcome's request as built, and as sent; None if, say, an entry was erased."""
     receipt = outcome.receipt
     if receipt is None:
         return None

@@ -284,7 +284,6 @@ def _one(
 
 
 def _is_over(found: CacheCall, before: Prompt) -> bool:
-    """Return whether the provider forgot the previous call, by the time and by what it read."""
     return found.seconds > before.keeps > 0 and (found.read is None or found.read * 2 < found.same)
 
 

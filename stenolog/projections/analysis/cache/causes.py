@@ -204,7 +204,6 @@ def hiding(between: Sequence[Entry]) -> int:
 
 
 def _positions(request: Request, blocks: Sequence[Block], block: Block | None) -> tuple[int, ...]:
-    """Return a message block's positions; all its parts', if they are not one each."""
     if block is None or block.message < 0:
         return ()
     parts = [part for part in request.parts if part.message == block.message]

@@ -140,12 +140,10 @@ class _Side:
         self._parts = Counter(part.message for part in request.parts)
 
     def dropped_by(self, part: RequestPart) -> str:
-        """Return the rule that left out a part's sources here; "" if they were not."""
         where = part.positions[0] if part.positions else 0
         return omission_rule(self.request.omissions, where)
 
     def text(self, part: RequestPart) -> str:
-        """Return a part's text in the body; "" if inseparable from its message."""
         return part_text(self.request, part, self._parts[part.message] == 1)
 
     def form(self, part: RequestPart) -> tuple[object, ...]:

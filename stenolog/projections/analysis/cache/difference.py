@@ -202,7 +202,6 @@ def _common(before: Sequence[Block], after: Sequence[Block]) -> int:
 
 
 def _is_unread(block: Block, prompt: Prompt) -> bool:
-    """Return whether the provider may take a block off the prompt."""
     begin = prompt.rules.unread
     return bool(begin) and block.section == "system" and next(texts(block.value), "").startswith(begin)
 
@@ -247,7 +246,6 @@ def _change(
 
 
 def _of_other_section(old: Block, new: Block, after: Sequence[Block]) -> FirstChange:
-    """Return the change at the end of a section: an addition after it, or a removal."""
     if any(block.section == old.section for block in after):
         return _change("added", new.pointer, None, new, _quoted(new))
     return _change("removed", old.pointer, old, None, _quoted(old))

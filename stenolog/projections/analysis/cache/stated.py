@@ -100,7 +100,6 @@ def _after(
     keeps: int,
     reads: list[int],
 ) -> CacheCall:
-    """Return what a call read after another; `reads` are those of misses without a cause, and get its own."""
     found = _read(lane, before, call)
     cause = _cause(lane, found, before, between, keeps)
     if cause.kind == UNKNOWN:
@@ -154,7 +153,6 @@ class StatedMisses:
 
 
 def _could_read(before: int, usage: Usage, model: str) -> int:
-    """Return the tokens that a call could have read, after one of so many; 0 if too few are kept."""
     could = min(before, usage.input)
     return 0 if could < rules_of(model).minimum(model) else could
 
@@ -201,7 +199,6 @@ def _cause(lane: LaneId, found: CacheCall, before: StatedCall, between: Sequence
 
 
 def _observed(lane: LaneId, found: CacheCall, between: Sequence[Entry], before: int) -> str:
-    """Describe what the log has on a miss; `before` misses read as many tokens."""
     again = f", as at {before} {'miss' if before == 1 else 'misses'} before" if before else ""
     read = f"{found.read:,} tokens were read" if found.read else "nothing was read"
     who = "a person" if any(_is_spoken_by_person(entry, lane) for entry in between) else "no person"

@@ -154,7 +154,6 @@ class AnthropicStream(StreamReader):
         return self._part(block)
 
     def _name(self, block: dict[str, Any]) -> dict[str, Any]:
-        """Return the block of a call with an id for its result."""
         if block.get("type") == "tool_use":
             block["id"] = as_str(block.get("id")) or call_name(self._ids)
             self._ids.append(block["id"])

@@ -163,7 +163,6 @@ class OwnTurns:
             self._take(turn, paused=False)
 
     def _container_of(self, numbers: list[int]) -> str:
-        """Return the container of these messages' unfinished program."""
         own = self.blocks[numbers[0]]
         if self.preamble.version < 6 or not (waiting := own.open - own.calls):
             return ""
@@ -186,7 +185,6 @@ def _marked(message: Body, index: int) -> Body:
 
 
 def _apart(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
-    """Return the conversation, and the notes after it that are not of the log."""
     conversation = list(messages)
     late: list[Message] = []
     # Messages of the log stay in the conversation: they are there in the next request, too.
@@ -197,7 +195,6 @@ def _apart(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
 
 
 def _paused(conversation: Sequence[Message], preamble: Preamble) -> Message | None:
-    """Return the last answer if Anthropic goes on with it: this family's, paused in its own tools."""
     if len(conversation) < 2 or conversation[-1].rule != "turn-note" or conversation[-2].stop != PAUSED:
         return None
     (own,) = own_tools([conversation[-2]], preamble, ANTHROPIC, paused=True)
@@ -262,7 +259,6 @@ def _assistant_turn(
 
 
 def _is_refused(builder: body_builder.BodyBuilder, message: Message) -> bool:
-    """Return whether Anthropic refused an answer, which is then omitted."""
     if message.stop != REFUSED or message.calls:
         return False
     for part in message.parts:

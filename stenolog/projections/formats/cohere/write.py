@@ -101,7 +101,6 @@ class CohereWriter(ToolMessageWriter):
         self.add(message, written, rule, cited)
 
     def _is_family(self, part: parts.TextPart | parts.ReasoningPart, message: Message) -> bool:
-        """Return whether a thought, or a text with citations, is of this model's family."""
         if isinstance(part, parts.TextPart) and "citations" not in provider_form(part):
             return False
         return goes_back(part, message, self.preamble, PROVIDERS)

@@ -68,7 +68,6 @@ def _named_parts(at: str, content: checks.Body, kind: str) -> tuple[Named, ...]:
 
 
 def _parts(at: str, content: checks.Body, kind: str = "") -> Iterator[tuple[str, checks.Body]]:
-    """Yield a content's parts, or those of a kind, with JSON pointers."""
     found = enumerate(content.get("parts") or [])
     return ((f"{at}/parts/{k}", part) for k, part in found if not kind or kind in part)
 

@@ -102,12 +102,10 @@ class GeminiStream(StreamReader):
         return call_name(self._ids)
 
     def _grow(self, kind: Kind, said: str) -> list[ResponseDelta]:
-        """Return more of the last text or thought, or of a new one."""
         last, key = self._growing
         return self.parts.add(key if last == kind else self._next(kind), kind, said) if said else []
 
     def _sign(self, signature: str) -> list[ResponseDelta]:
-        """Put a signature before the next part, on the last thought if any."""
         if not signature:
             return []
         last, key = self._growing

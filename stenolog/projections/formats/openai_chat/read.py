@@ -160,7 +160,6 @@ def _user_part(part: dict[str, Any], raw: json_fields.Json, blobs: json_fields.B
 
 
 def _sound(audio: dict[str, Any], blobs: json_fields.Blobs) -> FilePart | None:
-    """Return a recording as a file; None if it is not base64."""
     blob = json_fields.keep_base64(json_fields.as_str(audio.get("data")), blobs)
     return (
         None

@@ -119,7 +119,6 @@ class OpenAIChatStream(StreamReader):
         yield from self.parts.add(call.key, "tool_call", more, id=id, name=name, form=form)
 
     def _meant(self, index: object, id: str) -> _Call | None:
-        """Return the call of the index, else of the id, else the last."""
         if isinstance(index, int):
             return self._known.get(index)
         return self._known.get(id) if id else self._calls[-1] if self._calls else None

@@ -142,7 +142,6 @@ class ChatWriter(chats.ToolMessageWriter):
         self.builder.explain(message, shown, rule=rule)
 
     def _call(self, message: Message, nth: int, call: parts.ToolCall) -> tuple[Body, str]:
-        """Return the shape of a call, a custom tool's for its family, and the rule that mended it."""
         is_own = call.form == "custom" and same_family(message.model, self.preamble.model)
         if not (is_own and fits_tool_name(call.name)):
             return self.call(message, nth, call)

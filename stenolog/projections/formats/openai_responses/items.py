@@ -113,7 +113,6 @@ def plain_items(
 
 
 def _sent_content(parts: Sequence[UserPart], blobs: Mapping[str, bytes]) -> str | list[dict[str, Any]]:
-    """Return no text or one text as a string, and anything else as a list."""
     if not parts:
         return ""
     if len(parts) == 1 and isinstance(parts[0], TextPart):

@@ -135,7 +135,6 @@ def _call(item: dict[str, Any], call_id: str, name: str, given: json_fields.Json
 
 
 def _in_namespace(tool: dict[str, json_fields.Json]) -> list[dict[str, json_fields.Json]]:
-    """Return the tools of a namespace; of another tool, the tool itself."""
     return reading.objects_in(tool.get("tools")) if tool.get("type") == "namespace" else [tool]
 
 

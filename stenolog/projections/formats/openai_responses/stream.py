@@ -112,7 +112,6 @@ class OpenAIResponsesStream(StreamReader):
 
 
 def _with_verdict(counted: Usage | None, diagnostics: dict[str, Any]) -> Usage | None:
-    """Return the tokens with OpenAI's verdict on its cache: a miss's reason, or other words."""
     if counted is None or not diagnostics:
         return counted
     verdict = as_str(diagnostics.get("reason")) or as_str(diagnostics.get("type"))

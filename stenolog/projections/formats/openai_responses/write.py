@@ -115,7 +115,6 @@ class ResponsesWriter(Writer):
         return body | {"input": self.builder.messages.copy()}
 
     def _reasons(self) -> bool:
-        """Return whether the model has reasoned here, or will reason."""
         if encrypts_reasoning(self.preamble.model) or "reasoning" in self.asked:
             return True
         items, stays = self.builder.messages, self.builder.stays
@@ -156,7 +155,6 @@ def _write(
 
 
 def _read(item: Body) -> object:
-    """Return what a model reads of an item: all of one that only OpenAI understands."""
     return compact(item) if item["type"] in STANDING or item["type"].startswith("tool_search") else item
 
 
@@ -177,7 +175,6 @@ def _answers(
 
 
 def _calls_last(made: list[Written]) -> list[Written]:
-    """Return the items with calls after messages, for outputs must follow their calls."""
     calls = [each.item["type"] in OUTPUTS for each in made]
     kinds = [each.item["type"] for each in made]
     if True in calls and "message" in kinds[calls.index(True) :]:
@@ -223,7 +220,6 @@ def _items(
 
 
 def _message_of(part: Part) -> tuple[bool, str]:
-    """Return whether a part is in a message, and that one's phase."""
     phase = part.phase if isinstance(part, TextPart) and part.phase in PHASES else ""
     return isinstance(part, TextPart | RefusalPart), phase
 
@@ -324,7 +320,6 @@ def _write_input(builder: body_builder.BodyBuilder, message: Message, ids: ident
 
 
 def _found(content: str | list[Body]) -> list[Any] | None:
-    """Return a search's found tools, or None."""
     given, broken = (
         identifiers.arguments_object(f'{{"tools":{content}}}') if isinstance(content, str) else ({}, True)
     )
@@ -356,7 +351,6 @@ def _message(role: str, content: str | list[Body]) -> Body:
 
 
 def _flat(shown: list[Body]) -> str | list[Body]:
-    """Return only texts as one string; beside files, a list of those that are not blank."""
     if all(part["type"] == "text" for part in shown):
         return "\n".join(part["text"] for part in shown)
     said = [part for part in shown if part.get("text", "-").strip()]

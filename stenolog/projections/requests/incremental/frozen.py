@@ -245,12 +245,10 @@ def _last_answer(made: Sequence[ToolGroup | Message], number: int) -> int:
 
 
 def _is_open(answer: ToolGroup) -> bool:
-    """Return whether a result, or a further part of the answer, may still come."""
     return not answer.complete or bool(answer.said.joins)
 
 
 def _goes_on(made: Sequence[ToolGroup | Message], number: int) -> bool:
-    """Return whether the units after the first `number` may belong to the answer before them."""
     return number == len(made) or not isinstance(made[number], ToolGroup)
 
 
@@ -272,7 +270,6 @@ def _ends(made: Sequence[ToolGroup | Message]) -> list[int]:
 
 
 def _behind_changes(tail: TailContents) -> Iterator[int]:
-    """Yield the end after the last entry that changed the context."""
     changes = (row for row in reversed(tail.rows) if not row.plain and changes_context(row.entry.event))
     last = next((row.entry.position for row in changes), 0)
     if last:

@@ -194,7 +194,6 @@ def _tail(window: Window) -> WindowSnapshot:
 
 
 def _pairs(window: Window) -> tuple[Pair, ...]:
-    """Return the pairs of the results behind the frozen prefix."""
     newest = reversed(window.pairing.pairs.values())
     return tuple(takewhile(lambda pair: pair.result > window.frozen.last, newest))[::-1]
 

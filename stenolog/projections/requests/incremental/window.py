@@ -225,7 +225,6 @@ class Window(View):
 
     @property
     def _kept_by(self) -> tuple[int, int, str, int]:
-        """The state by which messages must stay, except the newest one and pins."""
         own = self.memory
         return own.running, own.answered, self.state.lane(self.lane.address).status, self.cuts
 

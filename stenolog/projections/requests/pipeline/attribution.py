@@ -151,7 +151,6 @@ def _attributed(message: Message, style: AttributionStyle) -> Message:
 
 
 def _summary(position: int, message: AssistantMessage, style: AttributionStyle) -> Message:
-    """Return a summary; the lane's own keeps the parts that only its provider understands."""
     fact = _kept_fact(position, message, "summary", style)
     # A compaction of the provider's own, which only a model of its family can read.
     native = tuple(part for part in message.parts if isinstance(part, ProviderPart))

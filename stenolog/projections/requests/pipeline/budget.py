@@ -67,7 +67,6 @@ def caps(policy: Policy, around: Size = NOTHING, rate: Rate = PLAIN) -> tuple[Ca
 
 
 def _of_budget(budget: Budget, around: Size, rate: Rate) -> Cap:
-    """Return the budget less its reserve, and the part that a cut leaves: small, so that cuts are rare."""
     room, target = [], []
     for name, limit, needed in zip(Size._fields, limits(budget, rate), around, strict=True):
         left = limit if limit == ENDLESS else max(limit - _reserve(budget, name, limit, needed, rate), 0)
@@ -189,7 +188,6 @@ def outstaying(view: View, shown: Contents, must_stay: Mapping[int, str]) -> set
 
 
 def _hole(view: View) -> int:
-    """Return the position of the newest entry that had no room; 0 if none."""
     return max((run.last for run in view.left_out if run.rule == NO_ROOM), default=0)
 
 

@@ -155,7 +155,6 @@ def _is_turn(entry: Entry, lane: LaneId) -> bool:
 
 
 def _view(entry: Entry) -> int:
-    """Return the last position that an answer has seen; without a receipt all before it."""
     receipt = getattr(entry.event, "receipt", None)
     return entry.position - 1 if receipt is None else min(receipt.view, entry.position - 1)
 
@@ -172,7 +171,6 @@ def edit_note(message: Message) -> Message:
 def _sort_key(
     entry: Entry, lane: LaneId, edits: Mapping[int, Entry], summaries: Mapping[int, int]
 ) -> tuple[int, int, int]:
-    """Return the sort key of an entry: an own answer after its view, an edit or summary in place."""
     position, event = entry.position, entry.event
     if position in summaries:
         return summaries[position], 0, position

@@ -144,7 +144,6 @@ def remember(own: LaneMemory, entry: Entry, now: Now) -> LaneMemory:
 
 
 def _switched(own: LaneMemory, position: int, switch: events.ModeSwitch, lane: LaneId) -> LaneMemory:
-    """Return the memory after a mode switch; a hand-off to other agents removes the lane's own."""
     if ends_sessions(switch, lane.agent):
         own = own._replace(session="", died=position)
     if switch.handoff is events.UNCHANGED:
@@ -187,7 +186,6 @@ def _after_answer(own: LaneMemory, position: int, message: events.AssistantMessa
 
 
 def _failed(own: LaneMemory, position: int, error: events.LlmError) -> LaneMemory:
-    """Return the memory after a failed call; a session that the error names continues."""
     if error.category == "process_exited":
         return own._replace(died=position)
     if error.session and error.session != own.session:
@@ -210,7 +208,6 @@ def _running(own: LaneMemory, entry: Entry, now: Now) -> int:
 
 
 def _set_by(event: events.Event, lane: LaneId) -> list[str]:
-    """Return the settings that an entry sets for the lane; `named` when it appears."""
     if isinstance(event, events.ModeSwitch):
         return _switched_for(lane.agent, event)
     return ["named"] if _is_named(lane.agent, event) else []

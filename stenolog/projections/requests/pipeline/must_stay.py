@@ -18,7 +18,6 @@ from .view import AT_WORK, CUT_OFF, LATEST, Contents, View
 
 
 def _pins(view: View, shown: Contents) -> Iterator[int]:
-    """Keep the messages that the policy pins"""
     pins = view.policy.pins
     return (entry.position for entry in (shown.entries if pins else ()) if pinned(entry, pins))
 
@@ -29,7 +28,6 @@ def latest(view: View, shown: Contents) -> Iterator[int]:
 
 
 def _answering(view: View, shown: Contents) -> Iterator[int]:
-    """Keep the message that the current run answers, be it edited"""
     yield view.memory.running
     yield from (edit for edit, first in shown.edits.items() if first == view.memory.running)
 
@@ -43,7 +41,6 @@ def _at_work(view: View, shown: Contents) -> Iterator[int]:
 
 
 def _cut_off(view: View, shown: Contents) -> Iterator[int]:
-    """Keep the last entry of an answer that was cut off, so that "continue" has an anchor"""
     answered = view.memory.answered
     since = (entry for entry in reversed(shown.entries) if entry.position > answered)
     return islice((entry.position for entry in since if _is_cut_off(entry, view)), 1)

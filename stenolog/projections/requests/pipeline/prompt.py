@@ -207,7 +207,6 @@ def _persona(view: View, card: AgentCard) -> Iterator[Section]:
 
 
 def _of_the_moment(view: View) -> Iterator[Section]:
-    """Yield the sections that depend on mode and run, and a hand-off's text."""
     ruled, mode = _instructions(view), view.settings.mode_of(view.lane.agent)
     yield Section("mode-rules", ruled.modes.get(mode, ""), _set_at(view, "mode"))
     yield Section("mode-banner", ruled.banner.replace("{mode}", mode), _set_at(view, "mode"))
@@ -223,7 +222,6 @@ def _run(run: WorkflowRun, set_at: tuple[int, ...]) -> Iterator[Section]:
 
 
 def _reminder(view: View, rule: Reminder, card: AgentCard, shown: Iterable[Entry]) -> Iterator[Section]:
-    """Yield the reminder due after so many answers: persona, quoted pins, the policy's text."""
     if view.memory.turns and view.memory.turns % rule.every == 0:
         yield from _reminding(view, rule, card, shown)
 

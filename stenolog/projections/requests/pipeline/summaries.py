@@ -60,7 +60,6 @@ def _unsent(summary: Summary, author: LaneId, before: Before) -> Iterator[int]:
 
 
 def _is_shown(entry: Entry, author: LaneId, before: Before) -> bool:
-    """Return whether another lane was shown an entry, under the scope at its arrival."""
     pair = before.pairing.pairs.get(entry.position)
     held = [each for each in before.scopes if each.position <= entry.position]
     scope = held[-1].scopes.get(author.agent, held[-1].scope) if held else DEFAULT_SCOPE

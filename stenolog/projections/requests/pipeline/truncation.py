@@ -163,7 +163,6 @@ def _small(text: str, tokens: int) -> bool:
 
 
 def _head(text: str, tokens: int, counter: Counter) -> int:
-    """Return the end of the first `tokens` of a text, at a near line's end."""
     window = text[: tokens * WIDEST]
     end = _most(len(window), lambda size: counter.count(window[:size]) <= tokens)
     # Only if it costs at most a quarter of the head.
@@ -322,7 +321,6 @@ def _object(value: dict[str, Any], detail: Detail, cut: bool) -> Iterator[str]:
 
 
 def _array(value: list[Any], detail: Detail, cut: bool) -> Iterator[str]:
-    """Yield `[1,200 items: …, …]`; if all are shown, only the items."""
     shown = value[: detail.items] if detail.depth else []
     whole = len(shown) == len(value) and not cut
     yield "[" if whole else f"[{len(value):,} items{' or more' if cut else ''}{': ' if shown else ''}"

@@ -162,7 +162,6 @@ class View:
         return Arrival(rule, pair, summary)
 
     def _take_summary(self, position: int, event: AssistantMessage, rule: str) -> tuple[str, Summary | None]:
-        """Return the rule that hides a summary from the lane, and the summary as it counts for it."""
         summary = None if rule else summary_of(position, event, [each.summary for each in self.summaries])
         if summary is None:
             return rule, None
@@ -305,7 +304,6 @@ class View:
 
     @property
     def _response(self) -> str:
-        """The foreign id of the own response that the latest entry is a part of; "" if none."""
         event = self._latest
         return response_of(event) if isinstance(event, AssistantMessage) and self.voice.owns(event) else ""
 

@@ -90,7 +90,6 @@ def visible(entries: Sequence[Entry], lane: LaneId, context: Context, answered: 
 
 
 def _rule(entry: Entry, lane: LaneId, context: Context, answered: int) -> str:
-    """Return the rule that hides an entry from the lane now; "" if none."""
     out = context.out.get(entry.position)
     if out is not None and out[0] != "replaced":
         return out[0]
@@ -102,7 +101,6 @@ def _rule(entry: Entry, lane: LaneId, context: Context, answered: int) -> str:
 
 
 def _failed_silently(entry: Entry, lane: LaneId) -> bool:
-    """Return whether an entry is the lane's own model error without any words."""
     match entry.event:
         case events.LlmError(category=category, parts=parts) as error if lane.owns(error):
             return category not in INTERRUPTIONS and not says_something(parts)

@@ -156,7 +156,6 @@ def branch_at(conversation: StreamHandle, lane: LaneId, at: int, policy: PolicyL
 
 
 def _past(conversation: StreamHandle, key: Key, at: int, policy: PolicyLike) -> tuple[CachedWindow, bool]:
-    """Return a window at a position, and whether it was made of one in memory."""
     held = windows_of(conversation.log).nearest(key, at)
     if held is not None and held.usable and _is_of(conversation, held):
         _extend(conversation, held, at, key)
@@ -202,7 +201,6 @@ def _goes_on(conversation: StreamHandle, held: CachedWindow) -> bool:
 
 
 def _appended(stream: Stream, here: int) -> list[Entry]:
-    """Return the entries after a position that this process has appended, if no other is between."""
     written = stream.written.copy()
     if not written or written[-1].position <= here:
         return []

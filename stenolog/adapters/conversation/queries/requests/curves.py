@@ -109,7 +109,6 @@ def _goes_on(
 def _fresh(
     conversation: StreamHandle, lane: LaneId, head: int, is_enough: Callable[[], bool]
 ) -> ContextTracer:
-    """Return a tracer at the head, from a checkpoint or the beginning."""
     state, position = folds.load_checkpoint(conversation, _checkpoints(lane), head)
     api = state.api if 0 < position == head else api_of(conversation, lane, head)
     tracer = ContextTracer(lane, api, conversation.entries, COUNTERS, conversation.log.blobs)

@@ -77,7 +77,6 @@ def _api_of(conversation: StreamHandle, lane: LaneId, receipt: Receipt | None) -
 
 
 def _beginning(conversation: StreamHandle, request: Request) -> Iterator[Entry]:
-    """Yield the entries from the request's first on, and earlier mode switches."""
     first = min(shown_in(request), default=request.at)
     log, stream = conversation.log, conversation.stream
     switches: Iterable[object] = reader.of_kinds(log.recorder, stream, [ModeSwitch], 0, first - 1)

@@ -58,7 +58,6 @@ def _brought_back_by(conversation: Conversation) -> str:
 
 
 def _entry_count(conversation: Conversation) -> tuple[int, str]:
-    """Return the number of a conversation's own entries, also in words."""
     shared = conversation.log.recorder.lineage(conversation.stream)[-1].after
     own = conversation.position - shared
     return own, counted(own, "entry", "entries") + (" of its own" if shared else "")

@@ -124,7 +124,6 @@ def _missed(total: Mapping[str, Any]) -> str:
 
 
 def _is_worth_a_line(call: CacheCall) -> bool:
-    """Return whether a call missed the cache, by its tokens or its provider."""
     return call.is_miss or call.is_confirmed is not None
 
 

@@ -171,7 +171,6 @@ def _imported(conversations: Sequence[Conversation]) -> tuple[Diagnostic, ...]:
 
 
 def _program(conversation: Conversation) -> str:
-    """Return the program that a conversation was imported from, or ""."""
     origin = origin_of(conversation)
     return origin.system if origin is not None else ""
 
@@ -187,20 +186,17 @@ def _check_views(views: Mapping[str, bool], *, verbose: bool, has_times: bool) -
 
 
 def _newest_first(log: Log, rows: Sequence[Row]) -> Sequence[Row]:
-    """Return the rows in the order of `ls`; unknown ones last."""
     places = {name: at for at, name in enumerate(log.names(archived=True, order="latest"))}
     return sorted(rows, key=lambda row: places.get(row[0], len(places)))
 
 
 def _in_order(rows: Sequence[Row], by: str, table: Prices | None) -> Sequence[Row]:
-    """Return days and weeks by time, other rows by cost, then calls."""
     if by in DAYS:
         return sorted(rows, key=lambda row: row[0])
     return sorted(rows, key=lambda row: (-(row[1].known_cost(table) if table else 0), -row[1].calls))
 
 
 def _shared(conversation: Conversation) -> int:
-    """Return the last position shared with the parent, whose usage it is."""
     return conversation.log.recorder.lineage(conversation.stream)[-1].after
 
 
@@ -230,7 +226,6 @@ def _row_name(conversation: Conversation, by: str) -> str:
 
 
 def _rows(used: Iterable[tuple[str, usages.Usage]], by: str) -> Sequence[Row]:
-    """Return a tally for each name, without unused ones."""
     rows: dict[str, list[usages.UsageTotals]] = {}
     for name, tally in _each(used, by):
         rows.setdefault(name, []).append(tally)

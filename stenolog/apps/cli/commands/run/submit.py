@@ -113,7 +113,6 @@ def _decided(
 
 
 def _call_meant(conversation: Conversation, written: str) -> PendingApproval:
-    """Return the call whose answer is at a position, or with that code; without either the only one."""
     calls = [*_pending(conversation)]
     meant = [call for at, call in calls if written in ("", str(at), call.code)]
     if len(meant) == 1:
@@ -125,7 +124,6 @@ def _call_meant(conversation: Conversation, written: str) -> PendingApproval:
 
 
 def _pending(conversation: Conversation) -> Iterator[tuple[int, PendingApproval]]:
-    """Yield the calls that wait for a person, delegates' too, with their answers' positions."""
     from stenolog.adapters.engine.approvals import waiting
 
     for call in waiting(conversation):
@@ -180,7 +178,6 @@ def _answers(conversation: Conversation, position: int, *, acted: bool) -> Itera
 
 
 def _is_busy(state: State) -> bool:
-    """Return whether an agent has work that needs no person."""
     lanes = state.lanes.values()
     return any(lane.status in BUSY and lane.status != "awaiting_approval" for lane in lanes)
 

@@ -152,7 +152,6 @@ def _address(listen: str) -> tuple[str, int]:
 
 
 def _beside(db: Database) -> Path:
-    """Return the path that the journal is beside: the database's, or for a server the home one's."""
     if isinstance(db, Path):
         return db.absolute()
     found = default_database()

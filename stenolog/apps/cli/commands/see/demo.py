@@ -198,7 +198,6 @@ def _paid_again(conversation: Conversation) -> Paragraph:
 
 
 def _section(words: str, about: str) -> Iterator[Piece]:
-    """Yield a section's heading: a command, and what to look at."""
     yield heading(f"$ {words}")
     yield paragraph(about, "dim")
 
@@ -218,6 +217,5 @@ def write_example_files() -> bool:
 
 
 def _packaged() -> Path:
-    """Return the folder of the files: in a wheel below the package, in a checkout beside it."""
     package = Path(stenolog._version.__file__).parent
     return next(at for at in (package / "examples", package.parent / HERE) if at.is_dir())

@@ -79,7 +79,6 @@ def inspect_command(
 
 
 def _offered(command: str) -> list[Path]:
-    """Say which sessions are on this machine; return the folders that a person at the terminal wants."""
     found = offers(command)
     if not found:
         return []

@@ -91,7 +91,6 @@ def ls_command(
 
 
 def _with_part(log: Log, part: str, which: dict[str, Any]) -> Iterator[str]:
-    """Yield the conversations with the part in name, folder, branch or title."""
     for name in log.names(**which, order="latest"):
         if Selection(part).has(listed(log[name])):
             yield name

@@ -81,7 +81,6 @@ def outputs_command(
 
 
 def _target_and_alias(words: tuple[str, ...]) -> tuple[str, str]:
-    """Return conversation and alias, empty if left out."""
     if len(words) > 2:
         raise click.UsageError(f"expected [CONVERSATION] [ALIAS], found {len(words)} words")
     if len(words) == 1:
@@ -109,7 +108,6 @@ def _listed(conversation: Conversation, directory: Path | None) -> CommandResult
 
 
 def _content(outputs: Outputs, output: Output) -> bytes | None:
-    """Return the output's content; None if its blob is gone."""
     try:
         return outputs.content(output)
     except BlobNotFoundError:

@@ -138,7 +138,6 @@ def _more(hits: Sequence[Hit], limit: int) -> tuple[Diagnostic, ...]:
 
 
 def _syntax(words: str) -> tuple[Diagnostic, ...]:
-    """Warn if the words are not searched as they look."""
     faults = {
         "the quote is not closed: a phrase has one at each end": words.count('"') % 2 == 1,
         "OR stands between two words": bool(DANGLING.search(words)),

@@ -62,7 +62,6 @@ def state_command(db: Database, target: str, at: str, steps: bool, agent: str | 
 
 
 def _settings_among(conversation: Conversation, steps: Iterable[Transition]) -> dict[int, str]:
-    """Return, by position, mode switches with only a program's settings."""
     idle = {step.position for step in steps if not step.lane and step.kind == ModeSwitch.kind}
     if not idle:
         return {}

@@ -210,7 +210,6 @@ def _located(
 
 
 def _ids(entry: Entry) -> tuple[str, ...]:
-    """Return the ids of the records that an entry was."""
     source = getattr(entry.event, "source", None)
     return (*source.lines, source.id) if source else ()
 
@@ -253,7 +252,6 @@ def _all_sections(found: Finding, shown: tuple[tuple[Entry, ...], Request] | Non
 
 
 def _preview(request: Request) -> str:
-    """Return why nobody would send the request, and whether a note closes it; empty if sendable."""
     if request.ready:
         return ""
     closed = any(part.rule == PREVIEW for part in request.parts)

@@ -134,7 +134,6 @@ def _naming(file: Path) -> Iterator[None]:
 
 
 def _requests(logs: dict[str, Log], head: Header, passed: SkippedConversations) -> Iterator[Fresh]:
-    """Yield every request that can be built, in the order of places."""
     return progress(_built(logs, head, passed), "building requests")
 
 
@@ -157,7 +156,6 @@ def _built(logs: dict[str, Log], head: Header, passed: SkippedConversations) -> 
 
 
 def _written(requests: Iterable[Fresh], head: Header, out: Path) -> Iterator[Fresh]:
-    """Yield and write the requests; the file appears once all are written."""
     with whole_or_not_at_all(out) as file:
         file.write(f"{regression.header_line(head)}\n")
         for request in requests:

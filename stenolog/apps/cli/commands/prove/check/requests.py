@@ -102,7 +102,6 @@ def _watched(found: Iterable[CheckedRequests], total: int) -> Iterator[CheckedRe
 
 
 def _by_conversation(found: Iterable[CheckedRequests]) -> list[RequestsFound]:
-    """Combine each conversation's findings, up to the first request that cannot be built."""
     return [_together(name, parts) for name, parts in groupby(found, lambda one: one.conversation)]
 
 

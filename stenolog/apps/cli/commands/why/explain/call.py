@@ -35,6 +35,5 @@ def explain_call_command(db: Database, words: tuple[str, ...]) -> CommandResult:
 
 
 def _call(written: str) -> tuple[str, int | None]:
-    """Return the position, and the call's index from 0 if named: `57/2` is the second."""
     where, _, nth = written.rpartition("/")
     return (where, int(nth) - 1) if is_number(nth) and where else (written, None)

@@ -56,7 +56,6 @@ def explain_value_command(db: Database, text: str) -> CommandResult:
 
 
 def _first(log: Log, reached: Iterable[Reached]) -> tuple[Reached, Entry] | None:
-    """Return the earliest entry that a text reached, with the place in it, or None."""
     firsts: dict[str, Reached] = {}
     for one in reached:
         if one.what == "entry":
@@ -83,7 +82,6 @@ def _first_words(one: Reached, entry: Entry) -> tuple[str | tuple[str, str], ...
 
 
 def _by_agent(reached: Iterable[Reached]) -> Iterable[list[Reached]]:
-    """Return an agent's requests in a conversation, and the answers to them, together."""
     groups: dict[object, list[Reached]] = {}
     for one in reached:
         is_sent = one.what in ("request", "answer") and not one.reason
