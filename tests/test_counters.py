@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from threading import Event
 from typing import Any
@@ -19,9 +20,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiktoken import registry
 
+import stenolog
 from benchmarks import tokens as foretold
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, UserMessage
 from stenolog.adapters.conversation.queries.requests import token_counters
+from stenolog.adapters.conversation.queries.requests.rates import rates_of
 from stenolog.adapters.conversation.queries.requests.token_counters import (
     COUNTERS,
     PIECE,
@@ -314,3 +317,21 @@ def test_a_budget_as_billed_holds_what_is_billed_and_is_proved() -> None:
 @pytest.mark.skipif(not TRANSCRIPTS.is_dir(), reason="the recorded sessions are not beside this checkout")
 def test_the_bills_before_a_request_foretell_its_own() -> None:
     assert [row.line() for row in foretold.run() if not row.ok] == []
+
+
+def test_the_rates_of_a_log_go_on_with_new_entries_and_forget_erased_ones(tmp_path: Path) -> None:
+    events = session(1.5)
+    with stenolog.open(tmp_path / "log.db") as log:
+        talk = log["talk"]
+        for some in (events[:50], events[50:]):
+            talk.extend(some)
+            found = rates_of(talk, LANE)
+            assert found is not None
+            before = found.at(10**6)
+            assert before == LaneRates(LANE).extend(talk.entries()).at(10**6)
+        talk.erase(talk.position)
+        found = rates_of(talk, LANE)
+
+        assert found is not None
+        assert found.at(10**6) == LaneRates(LANE).extend(talk.entries()).at(10**6) != before
+        assert rates_of(talk, LANE) is found

@@ -35,14 +35,15 @@ class LaneRates:
 
     def extend(self, entries: Iterable[Entry]) -> LaneRates:
         """Take the next entries in."""
+        begins = not self.position
         for entry in entries:
+            self.usable &= begins or erasure_of(entry.event) is None
             self._take(entry)
         return self
 
     def _take(self, entry: Entry) -> None:
         event, view = entry.event, self._view
         self.position, self.digest = entry.position, entry.digest
-        self.usable &= erasure_of(event) is None
         view.take(entry)
         del view.entries[:-1]  # only its bills are asked for
         if entry.position == 1:

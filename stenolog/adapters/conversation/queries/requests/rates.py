@@ -24,8 +24,10 @@ def rates_of(conversation: StreamHandle, lane: LaneId, at: int | None = None) ->
         held = LaneRates(lane)
     if held.position < (conversation.position if at is None else at):
         held.extend(conversation.entries(held.position, at))
+    if not held.usable:
+        held = LaneRates(lane).extend(conversation.entries(0, at))
     cache.put_rates(key, held)
-    return held if held.usable else LaneRates(lane).extend(conversation.entries())
+    return held
 
 
 def as_billed(conversation: StreamHandle, request: Request) -> Request:
