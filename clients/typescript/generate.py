@@ -14,7 +14,7 @@ from textwrap import indent, wrap
 from typing import Any
 
 import stenolog
-from stenolog.apps.serve.openapi import schemas
+from stenolog.apps.serve.http import schemas
 from stenolog.apps.serve.service import Method, Service
 from stenolog.domain.codec import REGISTRY
 

@@ -24,8 +24,8 @@ from stenolog.adapters.agents.command import inherited
 from stenolog.adapters.agents.output_formats import OUTPUT_FORMATS, split_command
 from stenolog.apps.tap.exchanges.exchange import RecordedExchange
 from stenolog.apps.tap.exchanges.identity import client_of
-from stenolog.apps.tap.launch import launch
 from stenolog.apps.tap.recording.message_events import is_by_client
+from stenolog.apps.tap.supervisor import launch
 from stenolog.apps.tap.upstreams import upstreams
 from stenolog.errors import MissingExtraError, ModelError, UnknownFormatError
 from stenolog.events import LlmError, Usage

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from stenolog.apps.tap.launch import Launch, launch
 from stenolog.apps.tap.relay.guard import Guard, Refusal, Route
+from stenolog.apps.tap.supervisor import Launch, launch
 from stenolog.apps.tap.upstreams import parse_upstream, upstreams
 from stenolog.domain.errors import InvalidEventError
 from stenolog.plugins import load_plugins

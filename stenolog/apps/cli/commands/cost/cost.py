@@ -84,7 +84,7 @@ def cost_command(
     log, times = open_log(db), period(since, until)
     _check_views({"plan": plan, "cache": cache, "report": report}, verbose=verbose, has_times=any(times))
     if plan:
-        from ._cost_plan import planned
+        from ._cost_views import planned
 
         conversation = find_conversation(log, target)
         return planned(conversation, at=at or "@", prices=prices, **of_plan)
@@ -95,13 +95,13 @@ def cost_command(
     if at is not None and len(conversations) != 1:
         raise click.UsageError("--at is a position of one conversation: name it")
     if cache:
-        from ._cost_cache import cached
+        from ._cost_views import cached
 
         if agent and len(conversations) == 1:
             known_agent(conversations[0], agent)
         return cached(log, conversations, agent=agent, prices=prices, at=at, verbose=verbose)
     if report:
-        from ._cost_report import reported
+        from ._cost_views import reported
 
         only = conversations[0] if target else None
         if at is not None or (agent and only is None):
