@@ -165,17 +165,6 @@ def test_a_partial_answer_that_has_no_room_goes_with_the_note_after_it() -> None
     assert 3 not in positions_shown(after_it)
 
 
-@pytest.mark.parametrize("api", ["anthropic", "gemini", "openai-chat"])
-def test_a_budget_in_messages_has_room_for_the_opening_that_some_apis_need(api: str) -> None:
-    said: list[Event] = [ModeSwitch(joins=["coder"], cards={"coder": AgentCard(model="gpt-5.2")})]
-    for turns in range(1, 12):
-        said += [calls("A step."), ASKED]
-        entries = log(*said)
-        request = build(entries, "coder", api=api, policy=policy(Budget(messages=8)))
-
-        assert (request.reason, request.size.messages <= 8) == ("", True), turns
-
-
 def test_what_is_kept_beside_the_last_messages_does_not_push_them_out() -> None:
     facts = [AssistantMessage(agent="coder", purpose="memory", text=f"fact {n}") for n in range(30)]
     conversation = [

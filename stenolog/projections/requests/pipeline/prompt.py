@@ -127,8 +127,6 @@ def reserved_size(view: View, shown: Contents) -> Size:
         behind += _reminding(view, view.policy.reminder, card, shown.entries)
     # The note that it is the agent's turn, behind another's word that is shown as its own.
     count = bool(before) + bool(_non_empty(behind)) + _instructions(view).cut_note + view.voice.shared
-    # The note that some APIs need before a beginning that is not the user's.
-    count += view.version > 5
     texts = [section.text for section in (*before, *behind) if section.text]
     if view.version < 6:
         texts += [compact([tool.name, tool.description, tool.parameters]) for tool in card.tools or ()]
