@@ -19,7 +19,7 @@ from eventsourcing.persistence import StoredEvent
 
 import stenolog
 from benchmarks import _pgbench
-from benchmarks._ratio import Row, compared
+from benchmarks._ratio import Row, accepted, compared
 from stenolog import AsyncConversation, UserMessage
 from stenolog.adapters.store.contract.recorder import LogRecorder
 from stenolog.adapters.store.contract.values import LAST, Stream
@@ -85,11 +85,12 @@ def rates(server: Server, clients: int, *, stock: bool = True) -> list[tuple[flo
 
 
 def by_pgbench(server: Server) -> Iterator[Row]:
-    for clients, limit in ((1, 2.0), (8, 2.0), (WRITERS, 1 / 0.7)):
+    for clients, limit in ((1, 2.0), (8, 2.0), (WRITERS, 1 / 0.9)):
         found = rates(server, clients, stock=False)
         ratio = median(plain / ours for plain, ours, _ in found)
         note = ", ".join(f"{ours:.0f} of {plain:.0f}/s" for plain, ours, _ in found)
-        yield Row(f"an append by pgbench, {clients} clients, to an INSERT", ratio, limit, note=note)
+        row = Row(f"an append by pgbench, {clients} clients, to an INSERT", ratio, limit, note=note)
+        yield accepted(row, 1 / 0.7) if clients == WRITERS else row
 
 
 def slow_commits(server: Server) -> Iterator[Row]:
