@@ -159,12 +159,21 @@ COMPOSER = {
 }
 
 
-def write_cursor(folder: Path, bubbles: list[Any]) -> Path:
-    """Write a database with one conversation; the bubbles are its own rows, each under its id or number."""
+def run(id: str, call: str) -> Json:
+    """Return a bubble of Cursor that runs a sub-agent."""
+    return bubble(id, 2, toolFormerData={"toolCallId": call, "name": "task_v2", "params": "{}"})
+
+
+def write_cursor(folder: Path, bubbles: list[Any], more: dict[str, Json] | None = None) -> Path:
+    """Write a database with one conversation, and `more` rows by key.
+
+    The bubbles are its own rows, each under its id or number.
+    """
     given = [each.get("bubbleId") if isinstance(each, dict) else None for each in bubbles]
     ids = [f"n{n}" if id in given[:n] or not str(id).isalnum() else str(id) for n, id in enumerate(given)]
     head = {**COMPOSER, "fullConversationHeadersOnly": [{"bubbleId": id} for id in ids]}
     rows = {"composerData:c-1": head, **dict(zip((f"bubbleId:c-1:{id}" for id in ids), bubbles, strict=True))}
+    rows |= more or {}
     with closing(sqlite3.connect(path := folder / "state.db")) as connection:
         connection.execute("CREATE TABLE cursorDiskKV (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB)")
         values = ((key, json.dumps(value)) for key, value in rows.items())

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -18,8 +18,21 @@ from stenolog import Log, StenologError, UserMessage
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.importers.intake import sessions
 from stenolog.domain.errors import TableError
-from stenolog.importers import Refused, Report, import_file, import_files
+from stenolog.errors import UnknownFormatError
+from stenolog.importers import (
+    Importer,
+    Record,
+    Refused,
+    Report,
+    SessionConverter,
+    SourceConversation,
+    Step,
+    import_file,
+    import_files,
+)
+from stenolog.plugins import IMPORTERS
 from tests.stores.workers import CONTEXT, started
+from tests.transcripts import programs_given
 from tests.transcripts.given import assistant, item, lines, message, meta, text, tool_result, tool_use, user
 from tests.transcripts.importing import import_in_pieces
 
@@ -28,6 +41,13 @@ PICTURE = base64.b64encode(b"a picture").decode()
 
 def session(name: str, *records: dict[str, Any]) -> bytes:
     return lines(*({**record, "sessionId": name} for record in records))
+
+
+class Broken(SessionConverter):
+    system = main = "broken"
+
+    def take(self, record: Record) -> list[Step]:
+        return []
 
 
 def written(folder: Path) -> list[Path]:
@@ -255,6 +275,41 @@ def test_a_file_that_is_no_transcript_is_refused_in_its_place(log: Log, files: l
         "UnknownFormatError",
         "FileNotFoundError",
     ]
+
+
+@pytest.mark.parametrize("error", [RecursionError("too deep"), KeyError("id"), ZeroDivisionError("0")])
+@pytest.mark.parametrize("when", ["start", "read", "record"])
+def test_a_file_whose_reader_fails_in_any_way_is_refused_and_the_others_come_in(
+    log: Log, files: list[Path], error: Exception, when: str
+) -> None:
+    def fail() -> Iterator[Any]:
+        raise error
+        yield
+
+    def is_start(first: bytes, _: object) -> bool:
+        return first.startswith(b"broken") and (when != "start" or next(fail()))
+
+    def read(_: BinaryIO, reader: object) -> Iterator[SourceConversation]:
+        yield from [SourceConversation("", fail(), Broken)] if when == "record" else fail()
+
+    files[1].write_bytes(b"broken")
+    with IMPORTERS.restored():
+        IMPORTERS.add("broken", Importer("broken", read=read, is_start=is_start))
+        _, refused, _ = import_files(log, files[:3])
+        with pytest.raises(UnknownFormatError, match=type(error).__name__):
+            import_file(log, files[1])
+
+    assert isinstance(refused, Refused)
+    assert (refused.file, type(refused.error)) == (str(files[1]), UnknownFormatError)
+    assert "one" in log, "and so is what comes after it"
+
+
+def test_sub_agents_of_cursor_that_run_each_other_are_imported_however_deep(log: Log, tmp_path: Path) -> None:
+    runs = [programs_given.run(f"r{n}", f"c{n}") for n in range(1200)]
+    rows = {f"bubbleId:task-c{n}:r{n + 1}": run for n, run in enumerate(runs[1:])}
+    found = import_file(log, programs_given.write_cursor(tmp_path, runs[:1], rows)).conversations
+
+    assert [(each.failed, each.appended >= 1200) for each in found] == [("", True)]
 
 
 def test_a_log_that_cannot_be_written_to_ends_the_import(log: Log, files: list[Path]) -> None:

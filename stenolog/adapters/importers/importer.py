@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from hashlib import file_digest
@@ -199,7 +199,7 @@ class _Importing:
     def from_stream(self, stream: BinaryIO, file: Path | None) -> Report:
         sha = file_digest(cast("BufferedReader", stream), "sha256").hexdigest()
         stream.seek(0)
-        with times_in(self._zone):
+        with times_in(self._zone), self._as_refusals():
             report = self._read(file or Path(f"{STDIN}-{sha[:8]}"), stream, f"{STDIN} {sha}")
         report.file = file.name if file else STDIN
         self.batch.flush()
@@ -215,19 +215,26 @@ class _Importing:
 
     def _one(self, path: Path, refuse: bool) -> tuple[Report | Refused, known_files.KnownFile | None]:
         try:
-            if self._zone:
-                with times_in(self._zone):
-                    return self._folder_or_file(path)
-            folder = None if self._mapped else self._folder(path)
-            return (folder, None) if folder else self._file(path)
+            with times_in(self._zone) if self._zone else nullcontext(), self._as_refusals():
+                folder = None if self._mapped else self._folder(path)
+                return (folder, None) if folder else self._file(path)
         except (StenologError, OSError) as error:
             if not refuse or self.batch.lost or isinstance(error, OperationalError):
                 raise
             return Refused(str(path), error, self._was_refused(path, error)), None
 
-    def _folder_or_file(self, path: Path) -> tuple[Report, known_files.KnownFile | None]:
-        folder = None if self._mapped else self._folder(path)
-        return (folder, None) if folder else self._file(path)
+    @contextmanager
+    def _as_refusals(self) -> Iterator[None]:
+        """Raise `UnknownFormatError` for any other error of a file's reader."""
+        try:
+            yield
+        except (StenologError, OSError):
+            raise
+        except Exception as error:
+            if self.batch.lost:
+                raise
+            found = f"{type(error).__name__}: {error}"
+            raise UnknownFormatError(f"expected a file that its importer can read, found {found}") from error
 
     def _was_refused(self, path: Path, error: Exception) -> bool:
         """Return whether the file was refused before, unchanged, for the same reason."""

@@ -173,7 +173,7 @@ def read(stream: BinaryIO, reader: importers.JsonLinesReader) -> Iterator[import
             if id.startswith(_TASK):
                 continue  # with the conversation that ran it
             ignored: Counter[str] = Counter()
-            bubbles = [*_with_sub_agents(store, _bubbles(store, id, head, ignored), set())]
+            bubbles = [*_with_sub_agents(store, _bubbles(store, id, head, ignored))]
             if bubbles:
                 records = [Record(str(nth), bubble) for nth, bubble in enumerate(bubbles, 1)]
                 make = partial(Cursor, head={**head, "parent": parents.get(id, "")})
@@ -200,21 +200,26 @@ def _bubbles(store: _Store, id: str, head: JsonObject, ignored: Counter[str]) ->
     return found
 
 
-def _with_sub_agents(store: _Store, bubbles: list[JsonObject], ran: set[str]) -> Iterator[JsonObject]:
-    for bubble in bubbles:
+def _with_sub_agents(store: _Store, bubbles: list[JsonObject]) -> Iterator[JsonObject]:
+    ran: set[str] = set()
+    open_runs = [iter(bubbles)]
+    while open_runs:
+        if (bubble := next(open_runs[-1], None)) is None:
+            open_runs.pop()
+            continue
         yield bubble
         tool = as_dict(bubble.get("toolFormerData"))
         call, params = as_str(tool.get("toolCallId")), importers.object_in(tool.get("params"))
         if not call or call in ran or not as_str(tool.get("name")).startswith("task"):
             continue
         ran.add(call)
-        inner = [value for _, value in store.values(f"bubbleId:{_TASK}{call}")]
         lane = importers.agent_called(
             f"{as_str(params.get('name')) or 'task'}-{call.partition(chr(10))[0][:40]}"
         )
+        about = {"lane": lane, "call": call, "modelInfo": {"modelName": params.get("model")}}
+        inner = [{**about, **value} for _, value in store.values(f"bubbleId:{_TASK}{call}")]
         inner.sort(key=lambda each: as_str(each.get("createdAt")))
-        for each in _with_sub_agents(store, inner, ran):
-            yield {"lane": lane, "call": call, "modelInfo": {"modelName": params.get("model")}, **each}
+        open_runs.append(iter(inner))
 
 
 CURSOR = importers.Importer("cursor", read=read)
