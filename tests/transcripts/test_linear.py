@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from contextlib import closing
@@ -37,6 +38,24 @@ def test_objects_glued_together_are_each_looked_at_once(monkeypatch: pytest.Monk
 
     assert len(values) == 1_000
     assert sum(looked_at) <= 2 * len(line)
+
+
+def test_a_list_is_copied_only_as_its_bytes_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffers: list[str] = []
+    reader, raw_decode = json_lines.JsonLinesReader(), json.JSONDecoder.raw_decode
+
+    def counted(text: str, at: int = 0) -> Any:
+        if not buffers or text is not buffers[-1]:
+            buffers.append(text)
+        return raw_decode(reader._decoder, text, at)
+
+    monkeypatch.setattr(reader._decoder, "raw_decode", counted)
+    monkeypatch.setattr(json_lines, "LONGEST_DOCUMENT", 1_000)
+    monkeypatch.setattr(json_lines, "_CHUNK", 10_000)
+    content = json.dumps([{"said": "x"}] * 5_000).encode()
+
+    assert len([*reader.items(BytesIO(content))]) == 5_000
+    assert sum(map(len, buffers)) <= 2 * len(content)
 
 
 @pytest.mark.parametrize("deep", [False, True], ids=["siblings", "behind a long way"])

@@ -35,6 +35,7 @@ MOST_VALUES = 2_000_000
 NOBODY: Mapping[str, str] = MappingProxyType({})
 _CHUNK = 1024 * 1024
 _BLANK = " \t\r\n\0"
+_BETWEEN = frozenset(f"{_BLANK},")
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _RECORD_START = re.compile(r'\{"(?:parentUuid|timestamp|uuid|sessionId)"')
@@ -184,22 +185,27 @@ class JsonLinesReader:
     def _listed(self, stream: BinaryIO) -> Iterator[tuple[ValuePlace, Json]]:
         """Yield the items of a list, read one by one; of one that is too large or broken, those before it."""
         decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
-        text, number = decoder.decode(stream.read(_CHUNK)).lstrip(_BLANK)[1:], 1
-        while (text := text.lstrip(f"{_BLANK},"))[:1] != "]":
+        text, number = decoder.decode(stream.read(_CHUNK)), 1
+        at = text.index("[") + 1
+        while True:
+            while text[at : at + 1] in _BETWEEN:
+                at += 1
+            if text[at : at + 1] == "]":
+                return
             with suppress(ValueError, RecursionError):
-                value, end = self._decoder.raw_decode(text)
+                value, end = self._decoder.raw_decode(text, at)
                 if end < len(text):
-                    if _has_too_many(text[:end].encode(errors="replace")) or _too_deep(text[:end]):
+                    item = text[at:end]
+                    if _has_too_many(item.encode(errors="replace")) or _too_deep(item):
                         break
-                    yield ValuePlace(number, "item"), self._mended(text[:end], value)
-                    text, number = text[end:], number + 1
+                    yield ValuePlace(number, "item"), self._mended(item, value)
+                    at, number = end, number + 1
                     continue
             # As much again as there is, so that a large item is not tried too often.
-            if len(text) > LONGEST_DOCUMENT or not (more := stream.read(max(_CHUNK, len(text)))):
+            rest = len(text) - at
+            if rest > LONGEST_DOCUMENT or not (more := stream.read(max(_CHUNK, rest))):
                 break
-            text += decoder.decode(more)
-        else:
-            return
+            text, at = text[at:] + decoder.decode(more), 0
         self.skipped.append(Skipped(number, "cut off, no JSON, or too large", "item"))
 
     def skip(self, place: ValuePlace, expected: str, found: Json) -> None:
