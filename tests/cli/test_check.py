@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -365,3 +366,31 @@ def test_what_cannot_be_checked_is_a_finding_too_and_exits_as_it_does_for_a_pers
         assert (told.status, told.err) == (cli("check", *words).status, "")
     assert cli("check", "--format", "json").out == cli("check", "--json").out
     assert cli("check", "--format", "sarif", "--json").status == 2
+
+
+def test_a_refused_file_is_one_finding_at_it_whether_it_is_alone_or_not(cli: Cli, tmp_path: Path) -> None:
+    for name in ("one.jsonl", "two.jsonl"):
+        (tmp_path / name).touch()
+    alone, both = (
+        cli("check", "file", *names, "--format", "github")
+        for names in (["one.jsonl"], ["one.jsonl", "two.jsonl"])
+    )
+
+    assert commands(alone.out) == commands(both.out)[:1]
+    assert commands(alone.out)[0][1:] == (
+        {"file": "one.jsonl", "title": "UnknownFormatError"},
+        "one.jsonl: found an empty file",
+    )
+    assert (alone.status, alone.out.splitlines()[1]) == (both.status, "1 checked: 1 error")
+    assert "one.jsonl: found an empty file" in cli("check", "file", "one.jsonl").err
+
+
+@pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="a file's name is UTF-8 there")
+@pytest.mark.parametrize("form", ["github", "sarif", "junit"])
+def test_a_name_that_is_not_utf_8_is_in_every_report(cli: Cli, tmp_path: Path, form: str) -> None:
+    Path(os.fsdecode(bytes(tmp_path) + b"/bad\xff.jsonl")).write_text("{")
+    told = cli("check", "file", ".", "--format", form)
+
+    assert told.status == 1
+    assert "UnknownFormatError" in told.out
+    assert form != "sarif" or "bad%FF.jsonl" in told.out

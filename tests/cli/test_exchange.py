@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from stenolog.requests import validate
+from tests.transcripts.given import assistant, lines, tool_use, user
 
 ROOT = Path(__file__).parents[2]
 SESSION = str(ROOT / "docs" / "examples" / "session.jsonl")
@@ -223,6 +224,31 @@ def test_check_file_sees_every_recorded_transcript_without_a_defect(cli: Callabl
     outcomes = {found["outcome"] for found in ran.data}
     assert (ran.status, len(ran.data)) == (1, len(files))
     assert outcomes == {"imported", "no conversation", "refused"}
+
+
+def test_a_finding_is_at_the_line_of_its_record_not_at_one_that_mentions_it(
+    cli: Callable[..., Any], tmp_path: Path
+) -> None:
+    call = assistant("u-1", None, {"type": "text", "text": 'x"' * 99}, tool_use("c-1"))
+    summary = {"type": "summary", "summary": "s", "leafUuid": "u-1"}
+    (tmp_path / "a.jsonl").write_bytes(lines(summary, call, user("u-2", "u-1", "Go on.")))
+    found = cli("check", "file", "a.jsonl", "--format", "github").out
+
+    assert found.startswith("::warning file=a.jsonl,line=2,title=call-without-result::")
+
+
+def test_a_finding_of_the_gate_is_at_the_path_of_its_database(
+    demo: Callable[..., Any], tmp_path: Path
+) -> None:
+    demo("check", "gate", "-o", "gate.jsonl", "--api", "plain")
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "talks.db").rename(tmp_path / "logs" / "talks.db")
+    older = (tmp_path / "gate.jsonl").read_text().splitlines()[0]
+    (tmp_path / "gate.jsonl").write_text(f"{older}\n")
+    told = demo("check", "gate", "logs/talks.db", "--against", "gate.jsonl", "--format", "sarif")
+
+    assert '"uri":"logs/talks.db"' in told.out
+    assert '"uri":"talks.db"' not in told.out
 
 
 # A folder of CrewAgent's conversations, in and out on the command line.

@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -40,8 +40,6 @@ _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _RECORD_START = re.compile(r'\{"(?:parentUuid|timestamp|uuid|sessionId)"')
 _CANDIDATES = 32
-_NUMBERED = re.compile(r"#[1-9]\d*(?:\.\d+)?", re.ASCII)
-_SHORT_STRING = re.compile(rb'"([^"\\]{1,100})"')
 _BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
 
 
@@ -317,22 +315,6 @@ def csv_rows(stream: BinaryIO, delimiter: str = ",") -> Iterator[Record]:
         raise UnknownFormatError(f"expected CSV, found a file that is none: {error}") from None
     finally:
         text.detach()
-
-
-def lines_of(stream: BinaryIO, ids: Collection[str]) -> dict[str, int]:
-    """Return the first line of JSON Lines that has each id, as far as they are there.
-
-    `#12`, the id of a record that has none, is line 12.
-    """
-    found = {id: int(id[1:].partition(".")[0]) for id in ids if _NUMBERED.fullmatch(id)}
-    for number, raw, _ in physical_lines(stream, LONGEST_LINE):
-        text = (raw or b"").strip()
-        if number == 1 and not (text.startswith(b"{") and text.endswith(b"}")):
-            return {}
-        for string in _SHORT_STRING.finditer(text):
-            if (id := string[1].decode(errors="replace")) in ids:
-                found.setdefault(id, number)
-    return found
 
 
 def physical_lines(stream: BinaryIO, longest: int) -> Iterator[tuple[int, bytes | None, bool]]:

@@ -88,7 +88,7 @@ def _result(note: Diagnostic, rule: int) -> dict[str, Any]:
 def _artifact(place: str) -> dict[str, str]:
     if Path(place).is_absolute():
         return {"uri": Path(place).as_uri()}
-    return {"uri": quote(place), "uriBaseId": "%SRCROOT%"}
+    return {"uri": quote(os.fsencode(place)), "uriBaseId": "%SRCROOT%"}
 
 
 def _without_links(text: str) -> str:

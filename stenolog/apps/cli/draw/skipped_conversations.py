@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from stenolog.apps.cli.lines import Diagnostic, Severity
 from stenolog.domain.errors import InvalidPolicyError, StenologError, UnsupportedVersionError
 
@@ -18,10 +20,11 @@ class SkippedConversations:
     """Conversations with requests that cannot be built, each with the first reason.
 
     An unknown policy or entry is a warning: nothing would be sent. Damage, and what this machine lacks, is an
-    error.
+    error. `files` are the databases' paths by their names.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self.files = files
         self._notes: dict[tuple[str, str], Diagnostic] = {}
 
     def take(self, db: str, name: str, error: StenologError, lane: str = "") -> None:
@@ -29,7 +32,7 @@ class SkippedConversations:
         known = isinstance(error, InvalidPolicyError | UnsupportedVersionError)
         where = f"{db}: {name!r}{f' ({lane})' if lane else ''}"
         note = refusal(name, error, where, "warning" if known else "error")
-        self._notes.setdefault((db, name), note)
+        self._notes.setdefault((db, name), note._replace(file=self.files[db]))
 
     @property
     def notes(self) -> tuple[Diagnostic, ...]:

@@ -11,9 +11,10 @@ import click
 
 from stenolog.adapters.conversation.log import open as open_log
 from stenolog.adapters.importers.conversion.answers import INTERRUPTED, NO_RESULT
+from stenolog.adapters.importers.detection.detect import why_refused
 from stenolog.adapters.importers.detection.folders import size_of
 from stenolog.adapters.importers.door.files import regular_file
-from stenolog.adapters.importers.door.json_lines import lines_of
+from stenolog.adapters.importers.door.record_lines import lines_of
 from stenolog.adapters.importers.importer import import_file
 from stenolog.apps.cli.arguments.agent import print_raw, takes_agent_else
 from stenolog.apps.cli.arguments.options import RegisteredName, takes_format
@@ -92,8 +93,8 @@ def check_file_command(
 def checked_files(files: Sequence[Path], agent: str | None = None, api: str | None = None) -> CommandResult:
     """Return what is wrong with transcripts, and of one of them a request."""
     if len(files) == 1:
-        one = _examined(files[0], api)
-        return _of_one(one, _choose(one, agent))
+        one = _examined_or_refused(files[0], api)
+        return _of_one(one, _choose(one, agent) if one.outcome != "refused" else None)
     found = [_examined_or_refused(file, api) for file in files]
     return CommandResult(
         [_data(one) for one in found],
@@ -121,7 +122,7 @@ def _examined_or_refused(file: Path, api: str | None) -> Finding:
     try:
         return _examined(file, api)
     except (StenologError, OSError) as error:
-        note = Diagnostic("error", type(error).__name__, f"{file}: {error}", file=str(file))
+        note = Diagnostic("error", type(error).__name__, f"{file}: {why_refused(error)}", file=str(file))
         return Finding(str(file), "", "refused", notes=(note,))
 
 
@@ -283,7 +284,7 @@ def _end_of(file: str) -> str:
 def _in_short(found: Finding) -> str:
     if found.outcome == "refused":
         reason = found.notes[0].message.removeprefix(f"{found.file}: ")
-        return reason.partition(", found ")[2] or reason
+        return (reason.partition(", found ")[2] or reason).removeprefix("found ")
     return ", ".join(
         f"{count} {code}" for code, count in Counter(note.code for note in found.problems).items()
     )

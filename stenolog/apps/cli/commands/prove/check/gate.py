@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
@@ -66,7 +66,7 @@ def check_gate_command(
     Exits with 1 if a request of the older file would be different today, or missing.
     """
     logs = _logs(dbs or (db,))
-    passed = SkippedConversations()
+    passed = SkippedConversations({_name(each): str(each) for each in dbs or (db,)})
     if against is None:
         head = regression.header({name: FORMATS[name] for name in apis or FORMATS}, policy_of(written))
         requests = _requests(logs, head, passed)
@@ -210,17 +210,15 @@ def _answer(
             yield line(("built today ", "dim"), _versions(now))
         yield line(("✗ ", "red") if failed else ("✓ ", "green"), ", ".join(_outcome(data, compared)))
 
-    notes = (*passed.notes, *(_note(one) for some in listed.values() for one in some))
+    notes = (*passed.notes, *(_note(one, passed.files) for some in listed.values() for one in some))
     return CommandResult(data, draw, failed, notes, messages=passed.notes, checked=tuple(checked))
 
 
-def _note(one: Compared) -> Diagnostic:
-    place = one.place
+def _note(one: Compared, files: Mapping[str, str]) -> Diagnostic:
+    place, file = one.place, files.get(one.place.db, one.place.db)
     where = f"{place.conversation!r} at {place.position}: the request of {place.lane} on {place.api}"
     words = f"{where} is {one.what}" + (f": {one.difference}" if one.difference else "")
-    return Diagnostic(
-        SEVERITIES[one.what], one.what, words, place.conversation, place.position, file=place.db
-    )
+    return Diagnostic(SEVERITIES[one.what], one.what, words, place.conversation, place.position, file=file)
 
 
 def _flat(one: Compared) -> dict[str, Any]:
