@@ -16,10 +16,10 @@ from queue import Queue
 import h11
 import pytest
 
+from stenolog.apps.tap.heads import recorded_target
 from stenolog.apps.tap.journal import JournalReader
 from stenolog.apps.tap.journal_writer import JournalWriter
 from stenolog.apps.tap.relay.copies import Recording, RequestCopy
-from stenolog.apps.tap.relay.heads import recorded_target
 from tests.file_bytes import words_in
 from tests.tap.given import Relay, read, read_all, read_head, relay, server, talking
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from tests.requests.judging import SHARED
 from tests.transcripts import (
     programs_given,
+    recorded,
     test_adk,
     test_ai_sdk,
     test_atif,
@@ -28,7 +29,6 @@ from tests.transcripts import (
     test_opencode,
     test_openhands,
     test_pydantic_ai_files,
-    test_recorded_calls,
     test_swe_agent,
 )
 from tests.transcripts.acceptance import Said
@@ -353,11 +353,11 @@ SAMPLES = [
     Sample("kimi", "kimi", programs_given.KIMI, on_lines),
     Sample("cursor", "cursor", programs_given.CURSOR, programs_given.write_cursor),
     Sample("cursor-transcript", "cursor-transcript", programs_given.TRANSCRIPT, on_lines),
-    Sample("har", "har", test_recorded_calls.HAR, test_recorded_calls.write_archive, has_ids=True),
+    Sample("har", "har", recorded.HAR, recorded.write_archive, has_ids=True),
     Sample("codex-exec", "codex-exec", test_codex_exec.RUN, on_lines),
     Sample("chatgpt", "chatgpt", test_chatgpt.NODES, test_chatgpt.write_export, has_ids=True),
-    Sample("litellm", "litellm", test_recorded_calls.PAYLOADS, on_lines, has_ids=True),
-    Sample("helicone", "helicone", test_recorded_calls.LOGGED, on_lines, has_ids=True),
+    Sample("litellm", "litellm", recorded.PAYLOADS, on_lines, has_ids=True),
+    Sample("helicone", "helicone", recorded.LOGGED, on_lines, has_ids=True),
 ]
 
 

@@ -27,8 +27,9 @@ from stenolog.adapters.importers.intake.whole_file import WholeFile
 from stenolog.apps.tap.exchanges.answers import answer_of
 from stenolog.apps.tap.exchanges.exchange import Answered, RecordedExchange, headers_in, without_encoding
 from stenolog.apps.tap.exchanges.identity import SESSION_HEADERS, client_of
+from stenolog.apps.tap.exchanges.redaction import redacted_content
 from stenolog.apps.tap.exchanges.wire import api_of, wire_request
-from stenolog.apps.tap.relay.heads import recorded_answer_headers, recorded_request_headers, recorded_target
+from stenolog.apps.tap.heads import recorded_answer_headers, recorded_request_headers, recorded_target
 from stenolog.domain.entry import EPOCH
 from stenolog.domain.errors import CallerError, UnknownFormatError
 from stenolog.domain.parts import AssistantPart
@@ -186,10 +187,13 @@ def exchange_of(call: RecordedCall, run: str) -> RecordedExchange:
         ended_ns=begun + int(call.took_ms * 1e6) if call.took_ms > 0 else 0,
         reason=call.reason,
         is_parsed=not isinstance(call.request, bytes),
+        redacts=True,
     )
     if session := key_of(call.session):
         exchange.headers = {**exchange.headers, SESSION_HEADERS[0]: session}
     if run:
+        exchange.sha256 = sha256(content).hexdigest()
+        exchange.content, exchange.redacted = redacted_content(content, "")
         exchange.answered = _answered(call, exchange)
     return exchange
 

@@ -10,9 +10,8 @@ from functools import cache
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from stenolog.apps.tap.heads import END_OF_HEAD, MAX_HEAD_BYTES
 from stenolog.apps.tap.upstreams import Upstream
-
-from .heads import END_OF_HEAD, MAX_HEAD_BYTES
 
 CONNECT_SECONDS = 60.0
 HAPPY_EYEBALLS_SECONDS = 0.25

@@ -10,6 +10,7 @@ from typing import Any
 import h11
 
 from stenolog.apps.servers.limits import Door
+from stenolog.apps.tap.heads import MAX_HEAD_BYTES, head_end
 from stenolog.apps.tap.upstreams import Upstream
 
 from .connecting import connect
@@ -17,7 +18,6 @@ from .copies import Recording
 from .exchange import Exchange
 from .framing import ambiguous, fault
 from .guard import NO_TOKEN, Guard, Refusal
-from .heads import MAX_HEAD_BYTES, head_end
 from .sides import AnswerTaker, UpstreamSide, UpstreamUser
 
 

@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 import h11
 from pydantic_core import to_json
 
+from stenolog.apps.tap.heads import MAX_HEAD_BYTES, recorded_answer_headers
 from stenolog.apps.tap.journal_writer import Committed, JournalEntry, JournalWriter
 
 from .framing import ambiguous, fault
-from .heads import MAX_HEAD_BYTES, recorded_answer_headers
 
 MEMORY_BYTES = 1 << 20
 """Size of the part of a request's body that stays in memory until it goes up; the remainder is read back."""

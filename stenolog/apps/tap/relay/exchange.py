@@ -9,12 +9,18 @@ from typing import Any
 
 import h11
 
+from stenolog.apps.tap.heads import (
+    REDACTED,
+    forwarded_head,
+    recorded_request_headers,
+    recorded_target,
+    without_secrets,
+)
 from stenolog.apps.tap.journal_writer import JournalEntry
 
 from . import copies as recording
 from .copies import AnswerCopy, Recording, RequestCopy
 from .guard import Route
-from .heads import REDACTED, forwarded_head, recorded_request_headers, recorded_target, without_secrets
 from .sides import ClientSide, UpstreamSide
 
 JOINED_BYTES = 1 << 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import h11
 
-from .heads import Headers
+from stenolog.apps.tap.heads import Headers
 
 BOTH_LENGTHS = "Content-Length beside Transfer-Encoding"
 FOLDED = "a header over several lines"

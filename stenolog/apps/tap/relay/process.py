@@ -11,7 +11,6 @@ import gc
 import signal
 import socket
 import sys
-from codecs import getincrementaldecoder
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,7 @@ from stenolog.apps.tap.upstreams import Upstream
 
 from .connecting import tls_context
 from .connections import ClientConnection
-from .copies import Recording
+from .copies import Recording, Redact
 from .guard import Guard
 
 
@@ -57,8 +56,7 @@ def main() -> None:
 
 async def _relay(config: RelayConfig) -> None:
     writer = JournalWriter(Path(config.folder), config.generation, config.notify)
-    redact = _redact if config.redacts else None
-    recording = Recording(writer, config.run, config.generation << 32, config.waits, redact)
+    recording = Recording(writer, config.run, config.generation << 32, config.waits, redact=_redact(config))
     guard = Guard(config.token, config.upstreams, config.host, config.port)
     connections: set[ClientConnection] = set()
     loop = asyncio.get_running_loop()
@@ -90,18 +88,13 @@ def _failed(door: Door, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -
     print(f"{context['message']}: {type(error).__name__} at {', '.join(places)}", file=sys.stderr, flush=True)
 
 
-def _redact(content: bytes, encoding: str) -> tuple[bytes, tuple[str, ...]]:
-    """Return decoded content without secrets, and their kinds; nothing if unreadable."""
-    # Late: only a tap that redacts needs them.
-    from stenolog.apps.tap.exchanges.exchange import decoded
-    from stenolog.apps.tap.exchanges.redacted_stream import redacted_stream
+def _redact(config: RelayConfig) -> Redact | None:
+    if not config.redacts:
+        return None
+    # Late: only a tap that redacts needs it.
+    from stenolog.apps.tap.exchanges.redaction import redacted_content
 
-    try:
-        # An answer may have been cut within a letter.
-        text, kinds = redacted_stream(getincrementaldecoder("utf-8")().decode(decoded(content, encoding)))
-        return text.encode(), kinds
-    except (ValueError, MemoryError, RecursionError):
-        return b"", ("unreadable",)
+    return redacted_content
 
 
 async def _end_of_tap(loop: asyncio.AbstractEventLoop, alive: int) -> None:
