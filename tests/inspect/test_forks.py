@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Iterator
@@ -9,12 +10,14 @@ from html import unescape
 
 import pytest
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.testclient import TestClient
+from starlette.types import Message
 
 import stenolog
 from stenolog import AssistantMessage, UserMessage
 from stenolog.apps.inspect import drops
-from stenolog.apps.inspect.drops import safe_name
+from stenolog.apps.inspect.drops import Drops, safe_name
 from stenolog.apps.inspect.importing import Importing
 from tests.transcripts.hostile_files import bombs
 
@@ -153,12 +156,17 @@ PLACE = re.compile(r'data-token="(\w*)"')
 
 
 @pytest.fixture(scope="module")
-def dropping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+def imports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Importing]:
     with (
         stenolog.open(tmp_path_factory.mktemp("drops") / "talks.db") as log,
         Importing(log, [], "stenolog inspect", allows_drops=True) as imports,
     ):
-        yield client(stenolog.inspector(log, imports=imports))
+        yield imports
+
+
+@pytest.fixture(scope="module")
+def dropping(imports: Importing) -> TestClient:
+    return client(stenolog.inspector(imports._log, imports=imports))
 
 
 def drop(web: TestClient, name: str, content: bytes, token: str | None = None, **headers: str) -> int:
@@ -177,12 +185,15 @@ def told(web: TestClient, wanted: str) -> str:
     return found
 
 
-def test_a_dropped_file_is_imported_under_its_own_name_and_again_adds_nothing(dropping: TestClient) -> None:
+def test_a_dropped_file_is_imported_under_its_own_name_and_again_adds_nothing(
+    dropping: TestClient, imports: Importing
+) -> None:
     for _ in range(2):
         assert drop(dropping, "a bakery.jsonl", SAID) == 202
         told(dropping, "1 file, 1 conversation")
     assert "Which test fails?" in dropping.get("/read/a-bakery").text
     assert dropping.get("/read/a-bakery-2").status_code == 404
+    assert [*imports.spool.iterdir()] == []
 
 
 def test_hostile_files_are_refused_with_a_reason_and_the_next_one_is_imported(dropping: TestClient) -> None:
@@ -226,6 +237,31 @@ def test_a_file_from_elsewhere_is_refused(
 def test_a_file_that_is_too_large_is_not_kept(dropping: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drops, "MOST_BYTES", 10)
     assert drop(dropping, "large.jsonl", SAID) == 413
+
+
+@pytest.mark.parametrize("ends", ["the browser", "the import"])
+def test_of_a_file_that_never_arrives_nothing_is_kept(
+    imports: Importing, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    def ended(_: object) -> None:
+        raise BrokenPipeError
+
+    given = Drops(imports)
+    monkeypatch.setattr(imports, "drop", ended)
+    last = "http.disconnect" if ends == "the browser" else "http.request"
+    sent: list[Message] = [{"type": "http.request", "body": SAID, "more_body": True}, {"type": last}]
+    messages = iter(sent)
+
+    async def receive() -> Message:
+        return next(messages)
+
+    headers = {"host": "a", "origin": "http://a", "x-stenolog-token": given.token}
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"name=x", "headers": raw}
+    answer = asyncio.run(given.answer(Request(scope, receive)))
+
+    assert answer.status_code == (413 if ends == "the browser" else 503)
+    assert [*imports.spool.iterdir()] == []
 
 
 def test_without_the_option_a_dropped_file_is_refused_and_the_page_says_how_to_allow_it(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import ExitStack
 from pathlib import Path
+from shutil import rmtree
 from uuid import uuid4
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 
 from .guard import Permission
@@ -42,14 +44,19 @@ class Drops:
         assert self._imports is not None, "it has allowed this"
         folder = self._imports.spool / uuid4().hex
         file = folder / safe_name(request.query_params.get("name", ""))
-        try:
-            folder.mkdir()
-            async with asyncio.timeout(UPLOAD_SECONDS):
-                await _save(request, file)
-            self._imports.drop(file)
-        except OSError as error:  # one of the two times out
-            file.unlink(missing_ok=True)
-            return PlainTextResponse(f"{error or 'it took too long to come'}\n", 413)
+        with ExitStack() as undone:
+            undone.callback(rmtree, folder, ignore_errors=True)
+            try:
+                folder.mkdir()
+                async with asyncio.timeout(UPLOAD_SECONDS):
+                    await _save(request, file)
+            except (OSError, ClientDisconnect) as error:  # one of the two times out
+                return PlainTextResponse(f"{error or 'it took too long to come'}\n", 413)
+            try:
+                self._imports.drop(file)
+            except OSError:
+                return PlainTextResponse("the import has ended: start the command again\n", 503)
+            undone.pop_all()
         return PlainTextResponse("", 202)
 
 

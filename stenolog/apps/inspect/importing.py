@@ -17,6 +17,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -298,7 +299,7 @@ class Worker:
                 if isinstance(error, OperationalError):
                     raise
                 done = Refused(file.name, error)
-            file.unlink(missing_ok=True)
+            rmtree(file.parent, ignore_errors=True)  # a folder of its own
             self._tells.send(outcome_of(done)._replace(was_dropped=True))
         if self._is_over:
             raise ConnectionAbortedError
