@@ -87,7 +87,7 @@ SAID = '{"role": "user", "content": "Bake."}\n'
 
 
 def step(name: str, folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
-    """Run a step: its inputs are filled into its environment, and its script is a file for bash."""
+    """Run a step: its inputs are filled into its environment, and its script is a file for an old bash."""
     given = {key: each.get("default", "") for key, each in ACTION["inputs"].items()} | inputs
     filled = {
         key: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda found: given[found[1]], value)
@@ -95,7 +95,7 @@ def step(name: str, folder: Path, **inputs: str) -> subprocess.CompletedProcess[
     }
     temp = folder.parent / "temp"
     temp.mkdir(exist_ok=True)
-    (script := temp / "step.sh").write_text(STEPS[name]["run"])
+    (script := temp / "step.sh").write_text(f"enable -n shopt mapfile readarray\n{STEPS[name]['run']}")
     runner = {"RUNNER_TEMP": str(temp), "GITHUB_ACTION_PATH": str(ROOT / "contrib" / "action")}
     env = {**os.environ, **runner, "GITHUB_WORKSPACE": str(folder), **filled}
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)]
@@ -108,6 +108,7 @@ def workspace(tmp_path: Path) -> Path:
     (folder := tmp_path / "work").mkdir()
     (tmp_path / "temp").mkdir()
     (tmp_path / "temp" / "stenolog").symlink_to(sys.prefix)
+    (folder / "glob.py").write_text("open('pwned', 'w')")
     for name in ("logs/deep/a b.jsonl", "logs/$(touch pwned).jsonl", "logs/`touch pwned`.jsonl", "-x.jsonl"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(SAID)
