@@ -125,7 +125,8 @@ def test_each_program_names_its_folders_and_those_on_this_machine_are_found(tmp_
     made(tmp_path, "config/projects/shop/one.jsonl", agent, ".pi/agent/sessions/x/two.jsonl")
     (tmp_path / ".codex" / "sessions").mkdir(parents=True)  # it has none
 
-    assert sorted(found_sessions({"HOME": str(tmp_path), "CLAUDE_CONFIG_DIR": str(tmp_path / "config")})) == [
+    given = {"CLAUDE_CONFIG_DIR": str(tmp_path / "config"), "CLINE_DATA_DIR": "~nobody-of-this-name/x"}
+    assert sorted(found_sessions({"HOME": str(tmp_path), **given})) == [
         ("claude-code", tmp_path / "config" / "projects", 1),
         ("pi", tmp_path / ".pi" / "agent" / "sessions", 1),
     ]

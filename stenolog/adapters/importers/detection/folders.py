@@ -68,8 +68,8 @@ def found_sessions(environ: Mapping[str, str] = os.environ) -> Iterator[FoundSes
     """Yield the folders of all known programs that have sessions here."""
     for program in PROGRAMS.values():
         for each in program.folders:
-            folder = Path(home_of(each, environ)).expanduser() / each.place
-            with suppress(OSError):
+            with suppress(OSError, RuntimeError):  # the latter of a home that nobody has
+                folder = Path(home_of(each, environ)).expanduser() / each.place
                 files = [*files_in(folder)] if folder.exists() else []
                 if files:
                     are_single = all(file.is_file() and file.suffix not in DATABASES for file in files)
