@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from stenolog import AssistantMessage, ToolResult, UserMessage
 from stenolog.adapters.importers.door import json_lines
 from stenolog.contrib.chatgpt import files
+from stenolog.contrib.chatgpt.content import Media
 from stenolog.errors import UnknownFormatError
 from stenolog.parts import ImagePart, ProviderPart, ReasoningPart
 from tests.transcripts.given import Import, Json
@@ -158,6 +160,30 @@ def test_a_picture_beside_the_export_is_kept_and_one_that_is_missing_is_named(
     ]
     (picture,) = [part for part in parts if isinstance(part, ImagePart)]
     assert into.log.blobs[picture.blob] == b"png"
+
+
+def test_pictures_are_found_in_one_look_at_their_folders_and_no_link_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+    scandir = os.scandir
+
+    def counted(path: Any = ".") -> Any:
+        looks.append(os.fspath(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", counted)
+    (secret := tmp_path / "secret").write_text("key")
+    (made := tmp_path / "export" / "dalle-generations").mkdir(parents=True)
+    (made / "file-Made1-loaf.webp").write_bytes(b"made")
+    (made.parent / "file-Link1.png").symlink_to(secret)
+    blobs: dict[str, bytes] = {}
+    media = Media(write_export(made.parent, NODES))
+    kept = [media.keep(f"file-service://file-{id}", blobs) for id in ["Made1", "Link1", "None1"] * 9]
+
+    assert [part is not None for part in kept] == [True, False, False] * 9
+    assert [*blobs.values()] == [b"made"]
+    assert len(looks) <= 4
 
 
 def test_each_conversation_of_an_export_is_one(into: Import) -> None:

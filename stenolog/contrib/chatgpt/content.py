@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+from bisect import bisect_left
+from functools import cached_property
 from hashlib import sha256
+from operator import attrgetter
 from pathlib import Path
 
 from stenolog import importers
@@ -19,6 +23,9 @@ TYPES = {
     ".webp": "image/webp",
     ".gif": "image/gif",
 }
+_FOLDERS = ("dalle-generations", "user-*")
+"""The folders of pictures in that of an export."""
+_NAME = attrgetter("name")
 _FILE_ID = re.compile(r"[a-z-]+://(file[-_][\w-]{4,80})")
 _TEXTS = (
     "title",
@@ -41,18 +48,38 @@ class Media:
     def __init__(self, export: Path | None) -> None:
         self._folder = export.parent if export is not None and export.is_file() else None
 
+    @cached_property
+    def _pictures(self) -> list[os.DirEntry[str]]:
+        """The pictures by name; what is only linked there is none."""
+        if self._folder is None:
+            return []
+        inner = (path for each in _FOLDERS for path in self._folder.glob(each))
+        folders = (self._folder, *(path for path in inner if path.is_dir() and not path.is_symlink()))
+        return sorted(
+            (each for folder in folders for each in os.scandir(folder) if _is_picture(each)), key=_NAME
+        )
+
     def keep(self, pointer: str, blobs: Blobs) -> UserPart | None:
         """Return a picture's part with its bytes among the blobs; None if it is not beside the export."""
-        named = _FILE_ID.match(pointer)
-        found = sorted(self._folder.glob(f"{named[1]}*")) if named and self._folder else []
-        for path in found:
-            media_type = TYPES.get(path.suffix.lower(), "")
-            if media_type and path.is_file() and path.stat().st_size <= LARGEST:
-                with importers.regular_file(path) as file:
+        if not (named := _FILE_ID.match(pointer)):
+            return None
+        at = bisect_left(self._pictures, named[1], key=_NAME)
+        for found in self._pictures[at : at + 1]:
+            if found.name.startswith(named[1]):
+                with importers.regular_file(Path(found.path)) as file:
                     content = file.read()
                 blobs[sha := sha256(content).hexdigest()] = content
-                return importers.media_part(media_type, path.name, blob=sha)
+                return importers.media_part(_media_type(found.name), found.name, blob=sha)
         return None
+
+
+def _is_picture(file: os.DirEntry[str]) -> bool:
+    is_file = bool(_media_type(file.name)) and file.is_file(follow_symlinks=False)
+    return is_file and file.stat(follow_symlinks=False).st_size <= LARGEST
+
+
+def _media_type(name: str) -> str:
+    return TYPES.get(Path(name).suffix.lower(), "")
 
 
 def is_text(content: JsonObject) -> bool:
