@@ -18,11 +18,11 @@ from stenolog.context import Budget, LastN
 from stenolog.domain.values import PositionRange
 from stenolog.errors import UnsupportedVersionError
 from stenolog.projections.analysis.cache.changes import Change
-from stenolog.projections.analysis.cache.difference import SECTIONS, first_pointer
+from stenolog.projections.analysis.cache.difference import SECTIONS, first_pointer, shared_beginning
 from stenolog.projections.analysis.word_diff import Span, word_diff
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.messages.body_digest import compact
-from stenolog.projections.messages.sizes import OVERHEAD
+from stenolog.projections.messages.sizes import OVERHEAD, Rate
 from stenolog.projections.requests import Request, build, every_request, lanes
 from stenolog.projections.requests.part_texts import messages
 from stenolog.testing import entries
@@ -124,6 +124,18 @@ def test_system_text_and_tools_that_differ_are_named_as_pointers() -> None:
     told = diff(build(CREW, "coder", api="anthropic"), build(CREW, "reviewer", api="anthropic"))
 
     assert {"/system", "/tools"} <= set(told.around)
+
+
+def test_parts_that_are_only_counted_otherwise_are_no_change() -> None:
+    """Two requests have one rate: the later one's, as its bills were known then."""
+    log = entries(*TALK)
+    before, after = build(log[:-2], "coder").at_rate(Rate(3, 2)), build(log, "coder").at_rate(Rate(4, 3))
+    told = diff(before, after)
+
+    assert [sign for sign, *_ in rows(told)] == ["+", "+"]
+    assert (told.tokens_before, told.tokens_after) == (before.at_rate(after.rate).tokens, after.tokens)
+    assert shared_beginning(before, after) == told.shared
+    assert before.rate == Rate(3, 2)
 
 
 @pytest.mark.parametrize("api", FORMATS)

@@ -151,7 +151,7 @@ class _Side:
         # Blobs by hash: the text is equal if the bytes sent are.
         alone = part.message >= 0 and self._parts[part.message] == 1
         written = repr(by_hash(self.messages[part.message])) if alone else self.text(part)
-        return part.rule, part.disposition, part.tokens_out, written
+        return part.rule, part.disposition, written
 
 
 def _changes(before: _Side, after: _Side) -> Iterator[Change]:
@@ -167,7 +167,7 @@ def _changes(before: _Side, after: _Side) -> Iterator[Change]:
 
 def _same_form(before: _Side, old: RequestPart, after: _Side, new: RequestPart) -> bool:
     """Return whether a part has the same form in both, mostly without a look at its words."""
-    if (old.rule, old.disposition, old.tokens_out) != (new.rule, new.disposition, new.tokens_out):
+    if (old.rule, old.disposition) != (new.rule, new.disposition):
         return False
     if min(old.message, new.message) >= 0 and old.text == new.text:
         # Requests that follow one another share their messages.

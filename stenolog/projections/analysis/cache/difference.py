@@ -120,8 +120,10 @@ def diff(
     """Return the difference between two requests of one API.
 
     `between` are the entries that the later one has beside the earlier one: one of them caused the first
-    change. `card` is the agent's at the earlier one, `usage` what the later one was billed.
+    change. `card` is the agent's at the earlier one, `usage` what the later one was billed. Tokens of both
+    are at the later one's rate.
     """
+    before = before.at_rate(after.rate)
     then, now = _prompts(before, after)
     read = None if usage is None else usage.cache_read * now.tokens // max(usage.input, 1)
     found = compared(then, now._replace(read=read))
@@ -144,7 +146,8 @@ def diff(
 
 
 def shared_beginning(before: Request, after: Request) -> Shared:
-    """Return two requests' common beginning, on one API."""
+    """Return two requests' common beginning, on one API, at the later one's rate."""
+    before = before.at_rate(after.rate)
     then, now = _prompts(before, after)
     return _shared(before, after, then, now, compared(then, now).same)
 
