@@ -35,6 +35,7 @@ class Amp(importers.MessageSession):
 
     system = main = "amp"
     api = "anthropic"
+    is_rewritten = True
 
     def __init__(self, log: importers.ExistingLog, head: JsonObject) -> None:
         super().__init__(log)
@@ -62,6 +63,7 @@ class Amp(importers.MessageSession):
         if role == "assistant" and state.get("type") in ("error", "cancelled") and not blocks:
             words = as_str(as_dict(state.get("error")).get("message")) or str(state["type"])
             category = importers.error_category(words) if state["type"] == "error" else "cancelled"
+            id = self.id_after_edits(id, message, [(id, ())])
             self.write_error(id, words, category, message=id, cause=self.writer.last_question(self.main))
             return self.writer.drain()
         self.write_message(
@@ -74,6 +76,12 @@ class Amp(importers.MessageSession):
             is_person=role == "user",
         )
         return self.writer.drain()
+
+    def end(self) -> list[importers.Step]:
+        """Return the steps left; messages that are gone from the file are hidden."""
+        if gone := self.writer.hide_missing(self.time):
+            self.decisions["taken out of the session"] += gone
+        return super().end()
 
 
 def _sent(message: JsonObject) -> Json:

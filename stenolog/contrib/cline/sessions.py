@@ -36,6 +36,7 @@ class Cline(importers.MessageSession):
 
     system = main = "cline"
     api = "anthropic"
+    is_rewritten = True
 
     def __init__(
         self, log: importers.ExistingLog, head: JsonObject, bills: list[Usage], gone: tuple[int, int] | None
@@ -62,7 +63,6 @@ class Cline(importers.MessageSession):
         """Return the steps for a message."""
         message = record.value
         id = self.unique(importers.key_of(as_str(message.get("id"))) or f"#{record.line}")
-        self._order.append(id)
         self.time = as_time(message.get("ts"), self.time)
         made = as_dict(message.get("modelInfo"))
         model = as_str(made.get("modelId")) or as_str(made.get("id"))
@@ -72,24 +72,23 @@ class Cline(importers.MessageSession):
         billed = next(self._bills, None) if is_answer else None
         content = message.get("content")
         blocks = [_block(block) for block in importers.blocks_in(content)]
-        self.write_message(
+        id = self.write_message(
             id,
             {"role": "assistant" if is_answer else "user", "content": blocks},
             provider="" if not model or "claude" in model else provider,
             model=model,
             usage=(_usage(as_dict(message.get("metrics"))) or billed) if is_answer else None,
         )
+        self._order.append(id)
         return self.writer.drain()
 
     def end(self) -> list[importers.Step]:
         """Return the steps left: what Cline cut out of the context, and what is gone from the file."""
-        if self._gone is not None:
-            first, last = self._gone
-            hidden = [p for id in self._order[first : last + 1] for p in self.positions.get(id, ())]
-            self.setup.hides = self.writer.ranges(self.writer.with_calls(hidden)) or None
-            self.setup.settle(f"cut-{first}-{last}", self.time)
-        self.writer.close()
-        return self.writer.drain()
+        first, last = self._gone or (0, -1)
+        cut = [p for id in self._order[first : last + 1] for p in self.positions.get(id, ())]
+        if gone := self.writer.hide_missing(self.time, self.writer.with_calls(cut)):
+            self.decisions["taken out of the session"] += gone
+        return super().end()
 
 
 def _block(block: JsonObject) -> JsonObject:

@@ -6,7 +6,7 @@ A converter reads a file from its start each time. Logged entries, recognised by
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -124,8 +124,8 @@ class EventWriter:
         self.close()
         self._said = (event, id, time)
 
-    def hide_missing(self, time: datetime) -> int:
-        """Hide imported messages that are gone from the file; return their number.
+    def hide_missing(self, time: datetime, cut: Collection[int] = ()) -> int:
+        """Hide imported messages that are gone from the file, and `cut`; return the number of the former.
 
         Ones that came back are shown again. Call once, at the end of a file, for formats that remove messages
         and hold whole conversations.
@@ -133,7 +133,7 @@ class EventWriter:
         self.close()
         hidden = positions_in(self.log.settings.hides)
         missing = self.log.imported - self._in_file - hidden
-        wanted = (hidden - (self.log.hidden & self._in_file)) | missing
+        wanted = (hidden - (self.log.hidden & self._in_file)) | missing | set(cut)
         if wanted != hidden:
             switch = ModeSwitch(
                 hides=tuple(position_ranges(wanted, set())), source=self.source("", "settings")
