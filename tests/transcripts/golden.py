@@ -66,8 +66,8 @@ def _told(log: Log, case: Case, folder: Path) -> Iterator[str]:
     first = ""
     for command, text in case.parts:
         verb, name, *options = command.split(" ", 2)
+        (path := folder / name).parent.mkdir(parents=True, exist_ok=True)
         if verb in ("file", "more"):
-            (path := folder / name).parent.mkdir(parents=True, exist_ok=True)
             with path.open("wb" if verb == "file" else "ab") as file:
                 file.write(text.encode())
         elif verb == "sqlite":

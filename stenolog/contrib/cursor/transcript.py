@@ -7,12 +7,16 @@ models, and no ids of calls.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 from stenolog import importers
 from stenolog.importers import Json, JsonObject, Record, as_dict, as_str
 
 _TYPES = {"tool_call": "tool_use", "tool-result": "tool_result"}
 """Other names of blocks."""
+_SESSION = "session"
+"""The type that a session's id gets here, which only its file's name has."""
 
 
 class CursorTranscript(importers.MessageSession):
@@ -22,6 +26,12 @@ class CursorTranscript(importers.MessageSession):
     api = "anthropic"
     wrapped = re.compile(r"\s*<(?!user_query)[\w-]+>.*</[\w-]+>\s*\Z", re.DOTALL)
 
+    def __init__(self, log: importers.ExistingLog) -> None:
+        super().__init__(log)
+        named = (id for id, position in log.positions.items() if position in log.imported)
+        self._is_richer = any(not id.startswith("#") for id in named)
+        """True if the log has the session from a database, where messages have ids."""
+
     def name_after(self, wording: str) -> None:
         """Use a person's first words, without Cursor's tags, as title."""
         super().name_after(re.sub(r"</?user_query>", " ", wording))
@@ -30,7 +40,11 @@ class CursorTranscript(importers.MessageSession):
         """Return the steps for a record."""
         value, key = record.value, f"#{record.line}"
         role = as_str(value.get("role"))
-        if role in ("user", "assistant"):
+        if self._is_richer:
+            self.ignored["record of a session that the log has from a database"] += (
+                value.get("type") != _SESSION
+            )
+        elif role in ("user", "assistant"):
             content = importers.blocks_in(as_dict(value.get("message")).get("content"))
             # A result without an id belongs to the next call that is open when it is written.
             content = [
@@ -46,7 +60,7 @@ class CursorTranscript(importers.MessageSession):
                     provider=self.system,
                     model=as_str(value.get("model")),
                 )
-        else:
+        elif value.get("type") != _SESSION:
             self.ignored[as_str(value.get("type")) or "record"] += 1
         return self.writer.drain()
 
@@ -68,8 +82,19 @@ def is_record(value: Json) -> bool:
     return is_plain and record.get("role") in ("user", "assistant")
 
 
+def session_beside(path: Path) -> Iterator[JsonObject]:
+    """Yield the id of a session, by which databases name it too."""
+    if "agent-transcripts" in path.parts:
+        yield {"type": _SESSION, "id": path.stem}
+
+
+def session_of(record: JsonObject, has_begun: bool) -> str:
+    """Return the session that a file's name begins."""
+    return as_str(record.get("id")) if record.get("type") == _SESSION and not has_begun else ""
+
+
 CURSOR_TRANSCRIPT = importers.Importer(
     "cursor-transcript",
-    lines=importers.LineFormat(CursorTranscript, lambda record, has_begun: ""),
+    lines=importers.LineFormat(CursorTranscript, session_of, session_beside),
     is_record=is_record,
 )
