@@ -17,6 +17,7 @@ A **stream** is a plain generator over entries and gives a list. A **fold** give
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate
@@ -49,11 +50,15 @@ class Fold(Generic[S]):
 
     def __call__(self, entries: Iterable[Entry], start: S | None = None) -> S:
         """Return the state after all the entries, from the beginning or from a state kept earlier."""
-        return reduce(self.after, entries, self.initial if start is None else start)
+        return reduce(self.after, entries, self._begun() if start is None else start)
 
     def steps(self, entries: Iterable[Entry]) -> Iterator[S]:
         """Yield the initial state, and the state after each entry."""
-        return accumulate(entries, self.after, initial=self.initial)
+        return accumulate(entries, self.after, initial=self._begun())
+
+    def _begun(self) -> S:
+        # A function that fills the list that it is given would fill that of the next call, too.
+        return copy(self.initial) if isinstance(self.initial, (list, dict, set)) else self.initial
 
     def after(self, state: S, entry: Entry) -> S:
         """Return the state after one more entry: the same, where it is of no kind that the fold looks at."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -59,6 +60,24 @@ def test_the_repr_of_an_entry_is_one_short_line(conversation: Conversation) -> N
     assert repr(conversation[-1]) == "<Entry 10 of 'demo': user_message 'word9'>"
     conversation.append(UserMessage("x" * 5_000))
     assert len(repr(conversation[-1])) < 120
+
+
+def test_a_fold_that_fills_the_list_it_is_given_begins_anew_each_time(conversation: Conversation) -> None:
+    @fold(initial=list[int]())
+    def filled(positions: list[int], entry: Entry) -> list[int]:
+        positions.append(entry.position)
+        return positions
+
+    assert conversation.fold(filled) == conversation.fold(filled) == [*range(1, conversation.position + 1)]
+    assert [*filled.steps([])] == [[]]
+
+
+def test_what_is_no_fold_is_refused_with_what_makes_one(conversation: Conversation) -> None:
+    unusable: Any = len
+    with pytest.raises(
+        CallerError, match=r"expected what `@fold\(initial=…\)` makes, found builtin_function"
+    ):
+        conversation.fold(unusable)
 
 
 def test_a_fold_is_asked_for_as_it_is_with_checkpoints_or_without(conversation: Conversation) -> None:

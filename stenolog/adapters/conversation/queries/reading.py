@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar, overload
 from stenolog.adapters.store.reading import arguments
 from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import AgentNotFoundError, InvalidEventError
+from stenolog.domain.errors import AgentNotFoundError, CallerError, InvalidEventError
 from stenolog.domain.lanes.state import State
 from stenolog.domain.lanes.step import Transition
 from stenolog.domain.settings import Settings
@@ -104,6 +104,8 @@ class ReadableConversation(StreamHandle):
 
     def fold(self, fold: Fold[S], at: int | None = None) -> S:
         """Return a fold's state, from a checkpoint if the fold names its state's type."""
+        if not isinstance(fold, Fold):
+            raise CallerError(f"fold: expected what `@fold(initial=…)` makes, found {type(fold).__name__}")
         checked = self._at(at)
         if fold.state is None:
             return fold(self.entries(at=checked))
@@ -129,7 +131,8 @@ class ReadableConversation(StreamHandle):
         """Return the agent's request at a position: the exact body, and each part's origin.
 
         A new agent has an empty card; a likely slip for a known name is refused. `policy` is a value of
-        `stenolog.context`, or its JSON; None: the card's. `api` is one of `stenolog.requests.FORMATS`. Raises
+        `stenolog.context`, or its JSON; None: the card's. `api` is one of `stenolog.requests.FORMATS`; None:
+        "openai-chat", whatever the agent's answers came from (`stenolog request` takes theirs). Raises
         `ConversationNotFoundError`, `AgentNotFoundError`, `PositionNotFoundError`, `InvalidPolicyError`, and
         `UnsupportedVersionError` if an entry needs one.
         """
