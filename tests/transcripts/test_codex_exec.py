@@ -9,7 +9,7 @@ import pytest
 
 from stenolog import AssistantMessage, LlmError, ToolResult, UserMessage
 from stenolog.parts import ImagePart
-from tests.transcripts.given import Import, Json, lines
+from tests.transcripts.given import Import, Json, codex, lines, message
 
 pytestmark = pytest.mark.usefixtures("sound")
 
@@ -107,6 +107,62 @@ def test_a_later_run_of_a_thread_goes_on_in_its_conversation(into: Import) -> No
 
     assert into.log.names() == ["0199-thread"]
     assert [getattr(event, "text", "") for event in into.said][-2:] == ["Bye.", "Again."]
+
+
+def run(words: str, total: int) -> list[Json]:
+    return [
+        BEGINNING,
+        {"type": "turn.started"},
+        item("item_0", "agent_message", text=words),
+        used(total, 0, 1),
+    ]
+
+
+@pytest.mark.parametrize("words", ["Done.", "Done again."])
+def test_a_resumed_run_is_kept_and_counts_only_its_own_tokens_in_any_file(into: Import, words: str) -> None:
+    first, second, third = run("Done.", 100), run(words, 250), run("Done.", 300)
+    into.file(lines(*first), "one.jsonl").file(lines(*second), "two.jsonl")
+    into.file(lines(*first, *second, *third), "all.jsonl")
+    for name, records in (("one", first), ("two", second), ("all", [*first, *second, *third])):
+        again = into.file(lines(*records), f"{name}-copy.jsonl").report
+        assert again.conversations[0].appended == 0
+
+    answers = [event for event in into.said if isinstance(event, AssistantMessage)]
+    assert [(answer.text, answer.usage and answer.usage.input) for answer in answers] == [
+        ("Done.", 100),
+        (words, 150),
+        ("Done.", 50),
+    ]
+
+
+def test_a_run_that_has_no_end_yet_is_taken_up_by_its_grown_file(into: Import) -> None:
+    both = [*run("Done.", 100), *run("Done.", 250)]
+    for length in range(1, len(both) + 1):
+        into.file(lines(*both[:length]), f"{length}.jsonl")
+
+    answers = [event for event in into.said if isinstance(event, AssistantMessage)]
+    assert [answer.text for answer in answers] == ["Done.", "Done."]
+
+
+ROLLOUT = [
+    codex("session_meta", id=BEGINNING["thread_id"]),
+    message("user", "Bake."),
+    message("assistant", "Done."),
+]
+
+
+def test_a_thread_is_not_told_twice_by_its_rollout_and_by_what_exec_wrote(into: Import) -> None:
+    into.file(lines(*ROLLOUT), "rollout.jsonl").file(lines(*run("Done.", 100)), "exec.jsonl")
+
+    assert [getattr(event, "text", "") for event in into.said] == ["Bake.", "Done."]
+    assert into.report.conversations[0].ignored == {"line of a thread whose rollout is in the log": 4}
+
+
+def test_a_rollout_of_a_thread_that_exec_told_is_refused_with_what_to_do(into: Import) -> None:
+    into.file(lines(*run("Done.", 100)), "exec.jsonl").file(lines(*ROLLOUT), "rollout.jsonl")
+
+    assert [getattr(event, "text", "") for event in into.said] == ["Done."]
+    assert "give it another name" in into.report.conversations[0].failed
 
 
 def test_a_call_without_an_end_stays_open_until_the_rest_has_come(into: Import) -> None:

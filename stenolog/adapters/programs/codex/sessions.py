@@ -22,6 +22,7 @@ from stenolog.adapters.importers.formats import Importer, LineFormat
 from stenolog.adapters.providers.failures import error_category
 from stenolog.domain import events
 from stenolog.domain.entry import EPOCH
+from stenolog.domain.errors import DuplicateIdError
 from stenolog.domain.parts import ReasoningPart, TextPart
 from stenolog.domain.values import Origin, PositionRange, Usage
 from stenolog.projections.formats.openai_responses import read
@@ -65,6 +66,8 @@ class Codex:
 
     def __init__(self, log: ExistingLog) -> None:
         self.writer = EventWriter("codex", MAIN, log)
+        self._is_told = any(not answer.first.startswith("#") for answer in log.answers.values())
+        """True if the log has what `exec` wrote of the thread, whose lines have other ids."""
         self.setup = SettingsWriter(self.writer)
         self.setup.card(MAIN, provider=read.PROVIDER)
         self.ignored: Counter[str] = Counter()
@@ -87,6 +90,9 @@ class Codex:
     def take(self, record: Record) -> list[Step]:
         """Return the steps for a record; an answer waits for its token count."""
         value = record.value
+        if self._is_told:
+            found = "what `codex exec --json` wrote of it in the log"
+            raise DuplicateIdError(f"expected a new thread, found {found}: give it another name")
         self._at = as_time(value.get("timestamp"), self._at)
         line = Line(f"#{record.line}", as_dict(value.get("payload")), self._at)
         match value.get("type"):
