@@ -119,6 +119,7 @@ def test_the_last_answer_tells_the_program_and_the_last_bill() -> None:
 
 
 BOTH = ("system prompt", "tools")
+START = "from the start: what came before this file, system prompt, tools"
 
 
 @pytest.mark.parametrize(
@@ -153,15 +154,20 @@ def test_what_is_not_explained_has_two_parts(made: Bill, expected: Unexplained |
 @pytest.mark.parametrize(
     ("sizes", "first", "named", "words"),
     [
-        ([(9_000, 1_000)], 8_000, BOTH, "8,000 from the start: system prompt, tools"),
+        ([(9_000, 1_000)], 8_000, BOTH, f"8,000 {START}: not recorded"),
         (
             [(9_000, 1_000), (20_000, 6_000)],
             8_000,
             BOTH,
-            "16,000 from the start: system prompt, tools; 6,000 grown since",
+            f"16,000 {START}: not recorded; 6,000 grown since",
         ),
         # What was there at first is gone later: it was no system prompt.
-        ([(9_000, 1_000), (9_000, 4_000)], 8_000, (), "13,000 from the start"),
+        (
+            [(9_000, 1_000), (9_000, 4_000)],
+            8_000,
+            (),
+            "13,000 from the start: what came before this file: not recorded",
+        ),
         ([(2_000, 2_600), (20_000, 10_000)], -600, BOTH, "9,400 grown since"),
     ],
 )

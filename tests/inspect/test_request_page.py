@@ -237,7 +237,7 @@ def test_what_the_log_cannot_know_stands_at_the_head(web: TestClient, log: steno
     assert "Not known from this log. The answers came from claude-code" in shown
     assert "billed, not explained: some 35,000 tokens." in shown
     part = "billed, not explained 34,991 tokens: billed 35,000, rebuilt 9"
-    words_of_it = "34,991 from the start: system prompt, tools"
+    words_of_it = "34,991 from the start: what came before this file, system prompt, tools: not recorded"
     assert f"{part} {words_of_it}" in shown
     later = words(web.get("/request/session?at=3").text)
     assert f"{part}, for the request at 2 {words_of_it}" in later

@@ -43,8 +43,9 @@ class Unexplained(NamedTuple):
     @property
     def pieces(self) -> tuple[tuple[int, str], ...]:
         """The two parts in words, each with its tokens if it has any."""
-        named = f": {', '.join(self.parts)}" if self.parts else ""
-        both = ((self.first, f"from the start{named}"), (self.grown, "grown since"))
+        # A log does not say whether its file began in the middle of a session.
+        named = ", ".join(("what came before this file", *self.parts))
+        both = ((self.first, f"from the start: {named}: not recorded"), (self.grown, "grown since"))
         return tuple(piece for piece in both if piece[0])
 
     @property
