@@ -34,6 +34,8 @@ def test_without_another_word_it_is_compared_with_the_call_before(web: TestClien
     page = web.get("/diff/demo?at=10").text
     assert "coder: 8 → 10" in page
     assert "Nothing that was sent before is read anew" in page
+    assert "tokens that are new in the later one" in words(page)
+    assert "tokens read anew" not in words(page)
     assert " tokens · the agent's own answer" in words(page)
 
 
