@@ -216,7 +216,7 @@ def test_after_a_pause_nothing_is_there_any_more() -> None:
     assert call.cause.words == "401 s since the call before, kept for 300 s unless an hour is asked for"
 
 
-@pytest.mark.parametrize(("pause", "kind"), [(600, "not in this log"), (3_700, "expired")])
+@pytest.mark.parametrize(("pause", "kind"), [(600, "cause not known from this log"), (3_700, "expired")])
 def test_what_is_kept_for_an_hour_expires_after_an_hour(pause: int, kind: str) -> None:
     given = asked(hour=True)
     given.answer(20, 20_000, 20_000)  # it writes nothing, and what it reads is kept for an hour more
@@ -253,7 +253,11 @@ def test_a_miss_without_a_cause_in_the_log_shows_what_the_log_has() -> None:
     given.answer(70, 21_900, 2_000)
     third = given.last()
 
-    assert (second.is_miss, second.missed, second.cause.kind) == (True, 18_400, "not in this log")
+    assert (second.is_miss, second.missed, second.cause.kind) == (
+        True,
+        18_400,
+        "cause not known from this log",
+    )
     assert [call.cause.words.partition(";")[0] for call in (first, second, third)] == [
         "19 s after the call before, no person spoke between, nothing was read",
         "43 s after the call before, a person spoke between, 2,000 tokens were read",

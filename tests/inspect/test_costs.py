@@ -11,7 +11,16 @@ import pytest
 from starlette.testclient import TestClient
 
 import stenolog
-from stenolog import AssistantMessage, Event, ModeSwitch, NewEntry, ToolCall, ToolResult, UserMessage
+from stenolog import (
+    AssistantMessage,
+    Event,
+    LlmError,
+    ModeSwitch,
+    NewEntry,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from stenolog.adapters.providers.prices import listed, usd
 from stenolog.analysis import Prices, price_table
 from stenolog.apps.inspect.pages import cost, costs
@@ -69,6 +78,15 @@ def test_the_page_of_a_conversation_has_its_sums_by_axis_and_each_dear_request_l
     for row in data["dearest"]:
         assert f'href="/read/large?at={row["position"]}"' in page
         assert f'href="/request/large?at={row["at"]}&amp;agent=coder"' in page
+
+
+def test_a_call_that_names_no_model_is_no_model_and_requests_are_listed_by_entry(log: stenolog.Log) -> None:
+    log["large"].append(LlmError(agent="coder", category="overloaded", message="busy"))
+    with TestClient(stenolog.inspector(log, token=""), base_url="http://127.0.0.1") as client:
+        while 'role="status"' in (page := client.get("/cost/large").text):
+            pass
+    assert "7 calls · 1 model " in words(page)
+    assert "<th>Entry" in page
 
 
 def test_the_page_of_all_has_the_sums_of_the_pages_of_each(web: TestClient, log: stenolog.Log) -> None:

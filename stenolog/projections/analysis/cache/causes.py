@@ -29,7 +29,7 @@ Kind: TypeAlias = Literal[
     "too short",
     "too far",
     "not read",
-    "not in this log",
+    "cause not known from this log",
 ]
 
 

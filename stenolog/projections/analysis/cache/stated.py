@@ -22,7 +22,7 @@ from .causes import NO_CAUSE, Cause, Kind, hiding, is_summary
 from .difference import TOLERANCE
 from .prompts import rules_of
 
-UNKNOWN: Kind = "not in this log"
+UNKNOWN: Kind = "cause not known from this log"
 
 
 class StatedCall(NamedTuple):
