@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pytest
 
 import stenolog
 from stenolog import Log, UserMessage
 from stenolog.adapters.importers.detection.detect import recognise_stream
+from stenolog.adapters.importers.importer import import_stream
 from stenolog.importers import Report, import_file, import_files
 from tests.file_bytes import words_in
 from tests.transcripts.given import SESSION, assistant, item, lines, message, meta, text, user
+from tests.transcripts.programs_given import KIMI, asked, part
 
 TALK = lines(user("u1", None, "Which test fails?"), assistant("a1", "u1", text("The third.")), "no JSON")
 MORE = lines(user("u2", "a1", "Since when?"))
@@ -217,3 +221,35 @@ def test_what_is_remembered_may_be_thrown_away(log: Log, file: Path, read: list[
 
     assert (again.conversations[0].already, again.conversations[0].appended) == (4, 0)
     assert (first.conversations[0].appended, len(read)) == (4, 2)
+
+
+HEARD: list[dict[str, Any]] = [
+    {"role": "user", "content": "Hi."},
+    {"role": "assistant", "content": "Hello.", "modelInfo": {}},
+]
+ASKED = {"role": "user", "content": "And?"}
+STREAMS = {
+    "wire.jsonl": (lines(*KIMI), lines(*KIMI, asked("And?")), lines(*KIMI[:4], part("s1", "text", "No."))),
+    "api_conversation_history.json": tuple(
+        json.dumps(each).encode()
+        for each in (HEARD, [*HEARD, ASKED], [HEARD[0], {**HEARD[1], "content": "No."}])
+    ),
+    "said.jsonl": (lines(*HEARD), lines(*HEARD, ASKED), lines(HEARD[0], {**HEARD[1], "content": "No."})),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_stream_is_not_named_by_its_folder_and_continues_only_what_it_begins_with(
+    log: Log, name: str
+) -> None:
+    first, grown, other = STREAMS[name]
+    reports = []
+    for nth, content in enumerate((first, grown, other, first, grown, other)):
+        reports.append(import_stream(log, BytesIO(content), file=Path(f"random{nth}", name)))
+    found = [one for report in reports for one in report.conversations]
+    stem = name.partition(".")[0]
+
+    assert [one.name for one in found] == [stem, stem, f"{stem}-2", stem, stem, f"{stem}-2"]
+    assert [one.appended for one in found][3:] == [0, 0, 0]
+    assert found[1].appended == 1
+    assert len(log.names()) == 2

@@ -25,7 +25,7 @@ from .door.json_lines import NOBODY, JsonLinesReader, Record, is_list
 from .door.times import times_in
 from .formats import IMPORTERS, Importer
 from .intake import known_files
-from .intake.known_sessions import Naming, is_held
+from .intake.known_sessions import Naming, begins_with, is_held
 from .intake.report import Imported, LeftOut, Refused, Report
 from .intake.sessions import Batch, ConversationImport, Sessions
 from .intake.whole_file import WholeFile
@@ -112,7 +112,7 @@ def import_stream(
     """Import a transcript from a stream, such as stdin, or from a copy in `file`; otherwise as `import_file`.
 
     Conversations without ids are known by the whole stream's bytes, so the same stream adds nothing; a grown
-    one is continued under the same `name`.
+    one is continued under the same `name`, or that of its `file`.
     """
     importing = _Importing(log, name, keep_raw, agents, again=again, mapping=mapping, zone=zone)
     with TemporaryFile() as whole:
@@ -258,7 +258,7 @@ class _Importing:
 
     def _read(self, path: Path, stream: BinaryIO, place: str = "") -> Report:
         with decompressed(stream) as content:
-            report = self._read_plain(path, content, place or str(path.absolute()))
+            report = self._read_plain(path, content, place)
         for found in report.conversations:
             self._keep(stream, path, found)
         return report
@@ -272,7 +272,11 @@ class _Importing:
             return report
         reading = JsonLinesReader(agents=self._agents, path=path, noted=self._noted)
         is_session = importer.lines is not None or importer.write is not None
-        naming = self._naming(place, importer.name_of(path), is_session=is_session)
+        # The folder of a stream's file says nothing about it.
+        stem = importer.name_of(Path(path.name) if place else path) or path.stem
+        naming = self._naming(
+            place or str(path.absolute()), stem, is_session=is_session, is_stream=bool(place)
+        )
         if importer.lines and not (importer.read and is_list(stream)):
             sessions = Sessions(self.batch, importer.lines, naming)
             for nth, value in enumerate(importer.lines.beside(path), 1):
@@ -316,7 +320,8 @@ class _Importing:
         ahead = list(islice(conversations, 2))
         naming.is_alone = len(ahead) < 2
         for source in chain(ahead, conversations):
-            place = naming.find_place(source.name, partial(is_held, source))
+            held = begins_with(source) if naming.is_grown else partial(is_held, source)
+            place = naming.find_place(source.name, held)
             if place.is_deleted:
                 report.left_out.append(LeftOut(place.name, place.marks[0]))
                 continue
@@ -332,8 +337,8 @@ class _Importing:
                 with regular_file(source.file) as stream:
                     self._keep(stream, source.file, found)
 
-    def _naming(self, place: str, stem: str, *, is_session: bool) -> Naming:
-        return Naming(self.log, stem, self._name, file=place, is_session=is_session, again=self._again)
+    def _naming(self, place: str, stem: str, **given: bool) -> Naming:
+        return Naming(self.log, stem, self._name, file=place, again=self._again, **given)
 
     def _keep(self, stream: BinaryIO, file: Path, found: Imported) -> None:
         if self._keep_raw and not found.failed:

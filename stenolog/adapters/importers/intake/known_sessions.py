@@ -6,14 +6,15 @@ conversation's number, which is never reused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
-from itertools import chain, count
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import chain, count, takewhile
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stenolog.adapters.importers.conversion.converter import SourceConversation
-from stenolog.adapters.importers.conversion.steps import read_existing
+from stenolog.adapters.importers.conversion.steps import Append, ExistingLog, Step, read_existing
 from stenolog.adapters.store.contract.values import Cursor
 from stenolog.domain.errors import CallerError
 from stenolog.projections.messages.json_fields import conversation_name
@@ -59,6 +60,10 @@ def note(log: Log, place: Place) -> None:
             log.recorder.save_cursor(mark, Cursor(key))
 
 
+def _unknown(_: Conversation) -> bool:
+    return False
+
+
 class Naming:
     """Names for a file's conversations: the requested one, else their own.
 
@@ -66,8 +71,8 @@ class Naming:
     only one, so the logged one of that name must be it.
 
     `file` is the scope in which own names are unique; without it nothing is found by id. `is_session`: own
-    names are session ids, unique everywhere. `again`: deleted conversations are imported again. `asked` has
-    the requested name, if any.
+    names are session ids, unique everywhere. `is_stream`: the file may be an earlier one that has grown.
+    `again`: deleted conversations are imported again. `asked` has the requested name, if any.
     """
 
     def __init__(
@@ -78,11 +83,14 @@ class Naming:
         *,
         file: str = "",
         is_session: bool = False,
+        is_stream: bool = False,
         again: bool = False,
     ) -> None:
         self._log = log
         self._file = file
         self._is_session = is_session
+        self.is_grown = is_stream and asked is None
+        """True if of one name only that is continued with which the file begins."""
         self.again = again
         self._stem = stem
         self.asked = [] if asked is None else [asked]
@@ -94,7 +102,7 @@ class Naming:
         marks = (mark_of("\n".join(each)) for each in ([own], [own, *self.asked]))
         return own in self._log or any(name_now(self._log, mark) is not None for mark in marks)
 
-    def find_place(self, own: str, is_held: Callable[[Conversation], bool] = lambda _: False) -> Place:
+    def find_place(self, own: str, is_held: Callable[[Conversation], bool] = _unknown) -> Place:
         """Return a conversation's place: an earlier import's, else by its name."""
         id = own if own and self._is_session else self._file and f"{self._file}\n{own}"
         if not id:
@@ -113,12 +121,15 @@ class Naming:
         is_copy = bool(self.asked) and name_now(self._log, first) is not None
         return Place(self.name(own, is_held), (mark,) if is_copy else tuple(dict.fromkeys((mark, first))))
 
-    def name(self, own: str, is_held: Callable[[Conversation], bool] = lambda _: False) -> str:
+    def name(self, own: str, is_held: Callable[[Conversation], bool] = _unknown) -> str:
         """Return a conversation's name; its own may be empty or taken."""
         inner = "/".join([*self.asked, conversation_name(own or self._stem)])
-        kept = (name for name in (*self.asked, inner) if self.asked and name in self._log)
         free = self.asked if self.is_alone or not any(name in self._log for name in self.asked) else []
-        names = chain(free, [inner], (f"{inner}-{number}" for number in count(2)))
+        kept: Iterator[str] = (name for name in (*self.asked, inner) if self.asked and name in self._log)
+        names: Iterator[str] = chain(free, _numbered(inner))
+        if self.is_grown and not own and is_held is not _unknown:
+            kept = takewhile(self._log.__contains__, _numbered(inner))
+            names = (name for name in _numbered(inner) if name not in self._log)
         found = next((name for name in kept if name not in self._used and is_held(self._log[name])), None)
         name = found or next(name for name in names if name not in self._used)
         self._used.add(name)
@@ -139,3 +150,32 @@ def is_held(source: SourceConversation, conversation: Conversation) -> bool:
     except CallerError:
         return False
     return converter.writer.already > 1
+
+
+def begins_with(source: SourceConversation) -> Callable[[Conversation], bool]:
+    """Return whether the conversation in a file begins with all that a logged one has of a file."""
+
+    @cache
+    def parts() -> dict[str | None, Any]:
+        converter = source.make(ExistingLog())
+        steps: list[Step] = []
+        for record in source.records:
+            with suppress(ValueError, ArithmeticError, RecursionError):
+                steps += converter.take(record)
+        drafts = (step.draft for step in (*steps, *converter.end()) if isinstance(step, Append))
+        return {draft.id: getattr(draft.event, "parts", None) for draft in drafts}
+
+    def is_begun(conversation: Conversation) -> bool:
+        said = 0
+        for entry in conversation.entries():
+            if getattr(entry.event, "source", None) and (had := getattr(entry.event, "parts", ())):
+                said += 1
+                if parts().get(entry.id) != had:
+                    return False
+        return said > 0
+
+    return is_begun
+
+
+def _numbered(name: str) -> Iterator[str]:
+    return chain([name], (f"{name}-{number}" for number in count(2)))
