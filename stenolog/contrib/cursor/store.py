@@ -15,6 +15,8 @@ from stenolog.errors import UnknownFormatError
 from stenolog.importers import Blobs, JsonObject, Record, as_dict, as_str, as_time, compact_json
 from stenolog.parts import AssistantPart, UserPart
 
+from .transcript import CursorSession
+
 _MESSAGE, _TREE, _CONTENT = 1, 2, 4
 """The fields of a blob: a message, a further blob, and the JSON of a message."""
 _HASH = 32
@@ -38,10 +40,8 @@ _INPUTS = importers.PartTable[UserPart](
 )
 
 
-class CursorStore(importers.SessionConverter):
+class CursorStore(CursorSession):
     """Converter of a session's messages; `head` is what `meta` says of it."""
-
-    system = main = "cursor"
 
     def __init__(self, log: importers.ExistingLog, head: JsonObject) -> None:
         super().__init__(log)
@@ -59,7 +59,7 @@ class CursorStore(importers.SessionConverter):
             case "system" if isinstance(content, str):
                 self.setup.card(self.main, persona=content)
             case "user" | "system" if parts := _INPUTS.parts(content, blobs):
-                is_said = message["role"] == "user"
+                is_said = message["role"] == "user" and not all(map(self.is_added, parts))
                 self.write_user(id, parts, "person" if is_said else "system", blobs=blobs)
             case "assistant" if answer := _ANSWERS.parts(content, blobs, provider=self.system, key=id):
                 model, asked = self.setup.cards[self.main].model or "", self.writer.last_question(self.main)

@@ -15,26 +15,40 @@ from stenolog.importers import Json, JsonObject, Record, as_dict, as_str
 
 _TYPES = {"tool_call": "tool_use", "tool-result": "tool_result"}
 """Other names of blocks."""
+_ADDED = (
+    "additional_data|agent_skills|agent_transcripts|always_applied_workspace_rules|attached_files|current_file"
+    "|environment_details|git_status|linter_errors|manually_attached_skills|mcp_file_system"
+    "|open_and_recently_viewed_files|project_layout|rules|system[_-]reminder|timestamp|user_info|user_rules"
+)
+"""The tags, as a pattern, of what Cursor adds to a person's words."""
 _SESSION = "session"
 """The type that a session's id gets here, which only its file's name has."""
 
 
-class CursorTranscript(importers.MessageSession):
-    """Converter of a transcript."""
+class CursorSession(importers.MessageSession):
+    """A session of Cursor's agent, whose words are a person's unless they are all in tags of Cursor's."""
 
     system = main = "cursor"
+    wrapped = re.compile(
+        rf"(?!.*<user_query>){importers.MessageSession.only_tags(_ADDED).pattern}", re.DOTALL
+    )
+
+    def name_after(self, wording: str) -> None:
+        """Use a person's first words, without what Cursor puts around them, as title."""
+        _, _, query = wording.partition("<user_query>")
+        super().name_after((query or wording).partition("</user_query>")[0])
+
+
+class CursorTranscript(CursorSession):
+    """Converter of a transcript."""
+
     api = "anthropic"
-    wrapped = re.compile(r"\s*<(?!user_query)[\w-]+>.*</[\w-]+>\s*\Z", re.DOTALL)
 
     def __init__(self, log: importers.ExistingLog) -> None:
         super().__init__(log)
         named = (id for id, position in log.positions.items() if position in log.imported)
         self._is_richer = any(not id.startswith("#") for id in named)
         """True if the log has the session from a database, where messages have ids."""
-
-    def name_after(self, wording: str) -> None:
-        """Use a person's first words, without Cursor's tags, as title."""
-        super().name_after(re.sub(r"</?user_query>", " ", wording))
 
     def take(self, record: Record) -> list[importers.Step]:
         """Return the steps for a record."""

@@ -7,7 +7,6 @@ several readers of these files have it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,9 +22,7 @@ class Droid(importers.MessageSession):
 
     system = main = "droid"
     api = "anthropic"
-    wrapped = re.compile(
-        r"\s*<system-(reminder|notification)>.*</system-(reminder|notification)>\s*\Z", re.DOTALL
-    )
+    wrapped = importers.MessageSession.only_tags("system-reminder", "system-notification")
 
     def take(self, record: Record) -> list[importers.Step]:
         """Return the steps for a record."""

@@ -34,6 +34,13 @@ class MessageSession(SessionConverter):
     _edits = ""
     """A hash of the messages since the first that differs from the log's."""
 
+    @staticmethod
+    def only_tags(*names: str) -> re.Pattern[str]:
+        """Return a pattern of texts that are complete elements of these names, and nothing else."""
+        return re.compile(
+            rf"\s*+(?:<(?P<name>{'|'.join(names)})(?:\s[^<>]*)?>(?>.*?</(?P=name)>)\s*+)++\Z", re.DOTALL
+        )
+
     def write_message(
         self,
         id: str,
@@ -79,7 +86,7 @@ class MessageSession(SessionConverter):
                     is_error=item.is_error,
                 )
             elif isinstance(item, Spoken) and parts:
-                is_said = is_person and item.role == "user" and not self._is_added(parts[0])
+                is_said = is_person and item.role == "user" and not self.is_added(parts[0])
                 self.write_user(
                     key, parts, "person" if is_said else "system", message=id, agent=agent, blobs=blobs
                 )
@@ -115,9 +122,10 @@ class MessageSession(SessionConverter):
                 number += bool(parts or isinstance(item, Result))
 
     def _runs(self, parts: tuple[UserPart, ...]) -> Iterator[tuple[UserPart, ...]]:
-        return (tuple(run) for _, run in groupby(parts, self._is_added))
+        return (tuple(run) for _, run in groupby(parts, self.is_added))
 
-    def _is_added(self, part: UserPart) -> bool:
+    def is_added(self, part: UserPart) -> bool:
+        """Return whether the program added a part to a person's message."""
         return isinstance(part, TextPart) and self.wrapped.match(part.text) is not None
 
 
