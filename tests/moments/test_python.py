@@ -18,9 +18,8 @@ import stenolog
 from stenolog import AgentCard, Log, ModeSwitch, TextPart, UserMessage
 from stenolog.errors import CallerError
 from stenolog.events import Receipt
-from stenolog.projections.moments.as_python import as_python
+from stenolog.projections.moments.as_python import as_python, docstring, literal
 from stenolog.projections.moments.moment import Moment
-from stenolog.projections.moments.python_literals import docstring, literal
 from stenolog.projections.requests.transport import Transport
 from stenolog.requests import FORMATS, Format, Writer
 from stenolog.testing import example_conversation

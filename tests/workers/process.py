@@ -13,7 +13,7 @@ from random import Random
 import stenolog
 from stenolog import Agent, Team, TextPart, ToolCall
 from stenolog.apps.cli.commands.run.worker import work_until_told
-from stenolog.apps.workers.registry import WorkerRegistry
+from stenolog.apps.workers.queues import WorkerRegistry
 from stenolog.engine import RetryPolicy
 from stenolog.models import Model, ModelRequest, ModelResponse, ResponseDelta
 from stenolog.tools import BaseTool, ToolContext, tool

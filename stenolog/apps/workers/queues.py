@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from stenolog.adapters.conversation.log import Conversation, Log
@@ -13,8 +14,42 @@ from stenolog.adapters.store.contract.values import Stream
 from stenolog.domain.errors import MissingExtraError
 
 from .queue import Advance, Queue
-from .registry import OnlyWorker, WorkerRegistry
 from .roots import root_of
+
+
+class WorkerRegistry(Protocol):
+    """Shows a worker to the others, and the others to it."""
+
+    def beat(self, digest: str, doing: Iterable[int]) -> None:
+        """Report that the worker lives, its team's version, and the conversations it runs."""
+
+    def is_current(self, digest: str) -> bool:
+        """Return whether a version of the team is the current one."""
+
+    def share_breakers(self, opened: Mapping[str, float]) -> dict[str, float]:
+        """Report models to avoid for so many seconds; return those that others avoid."""
+
+    def end(self) -> None:
+        """Show that the worker has ended."""
+
+
+class OnlyWorker:
+    """Registry of a log in a file, where each worker is alone. See `WorkerRegistry`."""
+
+    def beat(self, digest: str, doing: Iterable[int]) -> None:
+        """Do nothing."""
+
+    def is_current(self, digest: str) -> bool:
+        """Return True."""
+        return True
+
+    def share_breakers(self, opened: Mapping[str, float]) -> dict[str, float]:
+        """Return nothing: no other worker is known."""
+        return {}
+
+    def end(self) -> None:
+        """Do nothing."""
+
 
 TOPIC = "user_message@"
 """The topics of what a worker is woken for: words and commands. The other entries are the work of runs."""

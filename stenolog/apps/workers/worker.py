@@ -15,8 +15,7 @@ from stenolog.adapters.models.base import Model
 from stenolog.adapters.store.contract.values import Stream
 
 from .queue import Queue
-from .queues import queue_of, registry_of
-from .registry import WorkerRegistry
+from .queues import WorkerRegistry, queue_of, registry_of
 from .roots import root_of
 from .submitting import TEAM, check_team
 

@@ -12,9 +12,9 @@ from stenolog.projections.messages.body_digest import by_hash
 from stenolog.projections.requests.request import PATCH
 from stenolog.projections.requests.transport import Transport
 
+from .as_python import docstring, literal
 from .entry_lines import written, written_entries
 from .moment import Moment
-from .python_literals import docstring, literal
 
 LINE = 76
 """Characters of a blob's base64 in a line."""

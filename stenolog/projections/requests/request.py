@@ -160,7 +160,7 @@ class Request:
         return f"<Request of {where} at {self.at} · {self.api} · {self.reason or 'sendable'}>"
 
     def _repr_html_(self) -> str:
-        from .notebook import request_table  # late: few programs show one
+        from .part_texts import request_table  # late: few programs show one
 
         tokens, digest = f"{self.size.tokens:,} tokens", f"sha256 {self.sha256[:12]}…"
         return request_table(self, f"{repr(self)[1:-1]}, {tokens}, {digest}")

@@ -35,8 +35,7 @@ from stenolog.domain.events import Event, UserMessage
 from stenolog.domain.lanes.decide import decide
 from stenolog.domain.lanes.effects import CallModel
 
-from .execution import EffectExecutor, why_lost
-from .log_thread import LogThread
+from .execution import EffectExecutor, LogThread, why_lost
 from .upkeep_schedule import UpkeepSchedule
 
 GRACE = 5.0
