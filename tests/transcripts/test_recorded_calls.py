@@ -26,6 +26,7 @@ from tests.transcripts.recorded import (
     HAR,
     LOOKED,
     PAGE,
+    PAYLOADS,
     SAID,
     SECRETS,
     TOOL,
@@ -251,6 +252,62 @@ def test_the_price_that_a_gateway_states_is_the_price_of_the_answer(into: Import
     ]
 
     assert [answer.usage and answer.usage.cost for answer in answers] == [2_000, 2_000, 2_000]
+
+
+def test_calls_that_are_the_same_up_to_the_millisecond_keep_both_answers(into: Import) -> None:
+    poems = [completion({"role": "assistant", "content": f"Poem {n}"}, 1) for n in range(2)]
+    entries = [entry(0, body(ASKED), poem) for poem in poems]
+    into.file(archive(*entries), "calls.har")
+    again = into.file(archive(*entries), "copy.har").report
+
+    answers = {told(into.log, name)[-1].text for name in into.log.names()}
+    assert answers == {"Poem 0", "Poem 1"}
+    assert sum(one.appended for one in again.conversations) == 0
+
+
+def test_an_address_that_cannot_be_read_is_reported_without_the_password_in_it(into: Import) -> None:
+    bad = [entry(0, body(ASKED), {}, url=f"https://user:{SECRETS[2]}@exa\u2100mple.com/v1/chat/completions")]
+    bad.append(entry(0, body(ASKED), {}, url="https://[api/v1/chat/completions"))
+    with pytest.raises(UnknownFormatError, match="url: expected an address") as refused:
+        into.file(archive(*bad), "calls.har")
+    into.file(archive(*bad, *HAR), "calls.har")
+
+    found = [each.reason for each in into.report.skipped]
+    assert ["url: expected" in reason for reason in found] == [True, True]
+    assert SECRETS[2] not in f"{refused.value} {into.report}"
+
+
+def test_a_request_whose_answer_is_no_base64_is_kept_with_the_reason(into: Import) -> None:
+    broken = entry(0, body(ASKED), {})
+    broken["response"]["content"] |= {"text": "abc", "encoding": "base64"}
+    into.file(archive(broken), "calls.har")
+
+    (name,) = into.log.names()
+    asked, failed = told(into.log, name)
+    assert asked.text.startswith("Which loaves")
+    assert "expected base64" in failed.message
+
+
+HIDDEN_WORDS = "redacted-by-litellm"
+
+
+@pytest.mark.parametrize("words", [HIDDEN_WORDS, [{"role": "user", "content": HIDDEN_WORDS}]])
+def test_messages_that_litellm_redacted_are_nobodys_words(into: Import, words: Any) -> None:
+    hidden = payload(7, words, completion({"role": "assistant", "content": HIDDEN_WORDS}, 1), 200)
+    with pytest.raises(UnknownFormatError, match="turn_off_message_logging"):
+        into.file(lines(hidden), "hidden.jsonl")
+    into.records(*PAYLOADS, hidden)
+
+    assert ["turn_off" in each.reason for each in into.report.skipped] == [True]
+    assert HIDDEN_WORDS not in str([told(into.log, name) for name in into.log.names()])
+
+
+def test_a_time_that_no_call_takes_does_not_cost_the_answer(into: Import) -> None:
+    endless = {**logged(0, *EXCHANGES[0]), "delay_ms": 10**400, "time_to_first_token": 10**300}
+    into.records(endless)
+
+    answer = told(into.log, "assistant-bakery")[-1]
+    assert (answer.tool_calls[0].name, answer.duration_ms, answer.first_token_ms) == ("shelf", None, None)
 
 
 def test_a_session_of_helicone_is_a_conversation(into: Import) -> None:

@@ -32,11 +32,12 @@ def call_of(entry: JsonObject) -> importers.RecordedCall:
     """Return the call of an entry."""
     request, response = as_dict(entry.get("request")), as_dict(entry.get("response"))
     posted, content = as_dict(request.get("postData")), as_dict(response.get("content"))
+    answer = _answer(content)
     took, receive = (_ms(of.get(name)) for of, name in ((entry, "time"), (_timings(entry), "receive")))
     return importers.RecordedCall(
         as_time(entry.get("startedDateTime")),
         as_str(posted.get("text")).encode(errors="replace"),
-        _answer(content),
+        answer or b"",
         status=importers.as_int(response.get("status")),
         url=as_str(request.get("url")),
         method=as_str(request.get("method")),
@@ -44,7 +45,7 @@ def call_of(entry: JsonObject) -> importers.RecordedCall:
         answer_headers=_headers(response),
         first_ms=took - receive,
         took_ms=took,
-        reason=_reason(response, content),
+        reason=_reason(response, answer),
     )
 
 
@@ -56,18 +57,24 @@ def _ms(value: Json) -> float:
     return float(value) if isinstance(value, int | float) and 0 < value < 1e9 else 0.0
 
 
-def _answer(content: JsonObject) -> bytes:
+def _answer(content: JsonObject) -> bytes | None:
+    """Return an answer's bytes; None if they cannot be read."""
     text = as_str(content.get("text"))
     if content.get("encoding") == "base64":
-        return b64decode(text)
+        try:
+            return b64decode(text)
+        except ValueError:
+            return None
     return text.encode(errors="replace")
 
 
-def _reason(response: JsonObject, content: JsonObject) -> str:
+def _reason(response: JsonObject, answer: bytes | None) -> str:
     """Return why an answer has no end, or was not kept."""
     if error := as_str(response.get("_error")):
         return f"upstream-closed: {error}"
-    return "" if as_str(content.get("text")) else "not-recorded: the archive does not have it"
+    if answer is None:
+        return "not-recorded: content.text: expected base64, found other text"
+    return "" if answer else "not-recorded: the archive does not have it"
 
 
 def _headers(of: JsonObject) -> list[tuple[str, str]]:

@@ -18,6 +18,7 @@ PAYLOAD = frozenset(("call_type", "startTime", "model_parameters"))
 ROW = frozenset(("call_type", "startTime", "request_id"))
 _MESSAGES = (("responses", "input"), ("generate_content", "contents"), ("", "messages"))
 """The key of the messages, by a word in the type of a call."""
+REDACTED = "redacted-by-litellm"
 _INTERNAL = (
     "api_key",
     "headers",
@@ -65,6 +66,9 @@ def _body(record: JsonObject) -> JsonObject:
         body = {"model": record.get("model"), key: said, **as_dict(record.get("model_parameters"))}
     if not body.get(key):
         raise ValueError("a call without its messages (the proxy logs them with store_prompts_in_spend_logs)")
+    words = [body[key], *(as_dict(each).get("content") for each in as_list(body[key]))]
+    if REDACTED in words:
+        raise ValueError("a call whose messages LiteLLM redacted (turn_off_message_logging)")
     kept = {name: value for name, value in body.items() if name not in _INTERNAL}
     if user := as_str(as_dict(kept.pop("metadata", None)).get("user_id")):
         kept["metadata"] = {"user_id": user}

@@ -8,8 +8,9 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from hashlib import sha256
+from itertools import islice
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.adapters.conversation.log import open as open_log
@@ -29,7 +30,12 @@ from stenolog.apps.tap.exchanges.exchange import Answered, RecordedExchange, hea
 from stenolog.apps.tap.exchanges.identity import SESSION_HEADERS, client_of
 from stenolog.apps.tap.exchanges.redaction import redacted_content
 from stenolog.apps.tap.exchanges.wire import api_of, wire_request
-from stenolog.apps.tap.heads import recorded_answer_headers, recorded_request_headers, recorded_target
+from stenolog.apps.tap.heads import (
+    recorded_answer_headers,
+    recorded_request_headers,
+    recorded_target,
+    without_secrets,
+)
 from stenolog.domain.entry import EPOCH
 from stenolog.domain.errors import CallerError, UnknownFormatError
 from stenolog.domain.parts import AssistantPart
@@ -51,6 +57,8 @@ from .session import Session
 from .transcriber import Transcriber
 
 Headers: TypeAlias = Iterable[tuple[str, str]]
+MOST_MS = 1e9
+"""More milliseconds than these are no time of an answer."""
 NAMED = 5
 """The addresses that an error names, of calls that ask no model."""
 
@@ -113,8 +121,9 @@ def write_calls(call_of: CallReader, file: WholeFile, items: Items = call_items)
             call = _call(call_of, value)
             is_one = _asks_a_model(exchange_of(call, ""))
         except ValueError as error:
-            lost[str(error)] += 1
-            file.reading.skipped.append(Skipped(place.number, str(error), place.unit))
+            reason = without_secrets(str(error))
+            lost[reason] += 1
+            file.reading.skipped.append(Skipped(place.number, reason, place.unit))
             continue
         file.moved(file.stream.tell())
         if is_one:
@@ -162,12 +171,13 @@ def exchange_of(call: RecordedCall, run: str) -> RecordedExchange:
     """Return a call's exchange, without secrets. Raises `ValueError` for an invalid URL."""
     content = call.request if isinstance(call.request, bytes) else _dumped(call.request)
     answer = call.answer if isinstance(call.answer, bytes) else _dumped(call.answer)
-    url = urlsplit(call.url)
+    url = _url(call.url)
     if isinstance(call.request, dict) and not api_of(call.method, url.path)[0]:
         url = url._replace(path=_path_of(call.request, call.answer), query="")
     target = recorded_target(f"{url.path}?{url.query}")
+    # Two calls may be the same up to the millisecond, and have other answers.
     named = call.id or f"{call.began.isoformat()} {call.method} {target}"
-    id = sha256(named.encode(errors="replace") + (b"" if call.id else content)).hexdigest()[:24]
+    id = sha256(named.encode(errors="replace") + (b"" if call.id else content + answer)).hexdigest()[:24]
     begun = _microseconds(call.began) * 1_000
     exchange = RecordedExchange(
         f"call-{id}",
@@ -183,8 +193,8 @@ def exchange_of(call: RecordedCall, run: str) -> RecordedExchange:
         answer_headers=_headers(call.answer_headers, recorded_answer_headers),
         answer=bytearray(answer),
         begun_ns=begun,
-        first_ns=begun + int(call.first_ms * 1e6) if call.first_ms > 0 else 0,
-        ended_ns=begun + int(call.took_ms * 1e6) if call.took_ms > 0 else 0,
+        first_ns=begun + first if (first := _ns(call.first_ms)) else 0,
+        ended_ns=begun + took if (took := _ns(call.took_ms)) else 0,
         reason=call.reason,
         is_parsed=not isinstance(call.request, bytes),
         redacts=True,
@@ -196,6 +206,18 @@ def exchange_of(call: RecordedCall, run: str) -> RecordedExchange:
         exchange.content, exchange.redacted = redacted_content(content, "")
         exchange.answered = _answered(call, exchange)
     return exchange
+
+
+def _url(text: str) -> SplitResult:
+    try:
+        return urlsplit(text)
+    except ValueError:
+        # Its own words would quote a password.
+        raise ValueError("url: expected an address such as https://api.example.com/v1, found none") from None
+
+
+def _ns(ms: float) -> int:
+    return int(ms * 1e6) if 0 < ms < MOST_MS else 0
 
 
 def _dumped(value: Json) -> bytes:
@@ -255,6 +277,8 @@ class _Recording:
         self._places: list[known_sessions.Place] = []
         self._touched: dict[str, Session] = {}
         self._record = Record("", {})
+        self._known: dict[str, Session] = {}
+        self._looked = 0
 
     def take(self, exchange: RecordedExchange, record: Record) -> None:
         """Append an exchange, unless it is in the log."""
@@ -269,12 +293,20 @@ class _Recording:
             session.recorded.add(exchange.id)
             self._tap.recorded.add(exchange.id)
         else:
-            known = (each for each in self._tap.placing.sessions.values() if exchange.id in each.recorded)
-            if (found := next(known, None)) is None:
+            if (found := self._session_of(exchange.id)) is None:
                 return
             session = found
         if session.conversation.log is self._file.log:
             self._touched[session.conversation.name] = session
+
+    def _session_of(self, id: str) -> Session | None:
+        """Return the session that has an exchange; each session is looked through once."""
+        sessions = self._tap.placing.sessions
+        if id not in self._known:
+            for name in islice(sessions, self._looked, None):
+                self._known.update(dict.fromkeys(sessions[name].recorded, sessions[name]))
+            self._looked = len(sessions)
+        return self._known.get(id)
 
     def end(self, others: Counter[str]) -> None:
         """Report the conversations; `others` are calls that ask no model, by address."""
@@ -304,4 +336,5 @@ class _Recording:
 
     def _skip(self, exchange: RecordedExchange, error: Exception) -> None:
         reason = f"cannot be taken down: {type(error).__name__}: {error}".partition("\n")[0][:500]
+        reason = without_secrets(reason)
         self._file.reading.skipped.append(Skipped(self._record.number, reason, "call"))
