@@ -20,7 +20,8 @@ from stenolog.plugins import PROGRAMS, Program
 PACKAGE = Path(stenolog.__file__).parent
 CONTRIB = sorted((PACKAGE / "contrib").rglob("*.py"))
 CORE = sorted({*PACKAGE.rglob("*.py")} - {*CONTRIB})
-SYSTEMS = {path.parent.name for path in CONTRIB} - {"contrib"}
+COMMON = {"__init__", "agents", "plugins", "programs"}
+SYSTEMS = {path.relative_to(PACKAGE / "contrib").parts[0].removesuffix(".py") for path in CONTRIB} - COMMON
 FACES = {f"stenolog.{path.stem}" for path in PACKAGE.glob("*.py") if not path.stem.startswith("_")}
 PUBLIC = {"stenolog", "stenolog.testing", *FACES}
 """The modules from which programs and plugins import."""

@@ -30,7 +30,7 @@ def _of_editor(place: str) -> tuple[SessionFolder, ...]:
 
 AMP = Program(
     "amp",
-    sessions=(file_format("amp", "an Amp thread", "amp.threads:AMP", shows("id", "messages", whole=True)),),
+    sessions=(file_format("amp", "an Amp thread", "amp:AMP", shows("id", "messages", whole=True)),),
     folders=(SessionFolder("XDG_DATA_HOME", ".local/share", "amp/threads"),),
     executable="amp",
     variables=("AMP_*",),
@@ -41,7 +41,7 @@ CLINE = Program(
         file_format(
             "cline",
             "a Cline task",
-            "cline.sessions:CLINE",
+            "cline:CLINE",
             shows("sessionId", "origin", "messages", whole=True),
             shows("role", "content", "modelInfo", whole=True),
             Signature(begins=CLINE_BEGINS),
@@ -103,7 +103,7 @@ DROID = Program(
         file_format(
             "droid",
             "a Droid session",
-            "droid.sessions:DROID",
+            "droid:DROID",
             shows("id", type="session_start"),
             shows("message.role", "message.content", type="message"),
             beside=(".settings.json",),

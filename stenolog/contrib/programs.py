@@ -79,14 +79,12 @@ AI_SDK = _program(
         plugins.shows("role", "toolInvocations", inside=_IN_MESSAGES),
     )
 )
-ATIF = _program(
-    _file("atif", "an ATIF trajectory", "atif.files:ATIF", plugins.shows("schema_version", "steps"))
-)
+ATIF = _program(_file("atif", "an ATIF trajectory", "atif:ATIF", plugins.shows("schema_version", "steps")))
 BURR = _program(
     _file(
         "burr",
         "a Burr log",
-        "burr.files:BURR",
+        "burr:BURR",
         plugins.shows("type", "action", "sequence_id"),
         plugins.shows("type", "action_sequence_id"),
     )
@@ -95,7 +93,7 @@ CHATGPT = _program(
     _file(
         "chatgpt",
         "an export of ChatGPT's data",
-        "chatgpt.files:CHATGPT",
+        "chatgpt:CHATGPT",
         plugins.shows("mapping", "current_node", whole=True),
     )
 )._replace(
@@ -172,7 +170,7 @@ HAR = _program(
     _file(
         "har",
         "an HTTP archive (HAR)",
-        "har.files:HAR",
+        "har:HAR",
         plugins.shows("log.entries", whole=True),
         suffixes=(".har",),
     )
@@ -181,7 +179,7 @@ HELICONE = _program(
     _file(
         "helicone",
         "calls logged by Helicone",
-        "helicone.files:HELICONE",
+        "helicone:HELICONE",
         plugins.shows("request_id", "request_created_at", "response_status", inside=("data",)),
     )
 )
@@ -189,7 +187,7 @@ LITELLM = _program(
     _file(
         "litellm",
         "calls logged by LiteLLM",
-        "litellm.files:LITELLM",
+        "litellm:LITELLM",
         plugins.shows("call_type", "startTime", inside=("data",)),
         plugins.shows("standard_logging_object", inside=("data",)),
     )
@@ -236,7 +234,7 @@ OPENAI_AGENTS = _program(
     _file(
         "openai-agents",
         "a session database of the OpenAI Agents SDK",
-        "openai_agents.database:OPENAI_AGENTS",
+        "openai_agents:OPENAI_AGENTS",
         plugins.Signature(tables={"": OPENAI_AGENTS_COLUMNS}),
     )
 )
@@ -295,13 +293,13 @@ OPENHANDS = _program(
     )
 )._replace(requests=plugins.RequestSigns("openhands", ("openhands",)))
 PI = _program(
-    _file("pi", "a pi session", "pi.sessions:PI", plugins.shows("id", "cwd", "timestamp", type="session"))
+    _file("pi", "a pi session", "pi:PI", plugins.shows("id", "cwd", "timestamp", type="session"))
 )._replace(folders=(plugins.SessionFolder("PI_CODING_AGENT_DIR", ".pi/agent", "sessions"),))
 PYDANTIC_AI = _program(
     _file(
         "pydantic-ai",
         "a message history of pydantic-ai",
-        "pydantic_ai.files:PYDANTIC_AI",
+        "pydantic_ai:PYDANTIC_AI",
         plugins.shows("kind", "parts"),
     )
 )

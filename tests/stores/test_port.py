@@ -18,7 +18,7 @@ ABOUT_SQLITE = {
     "contrib/cursor/store.py": "reads databases of other programs",
     "contrib/deepseek_harness/files.py": "reads databases of other programs",
     "contrib/goose/files.py": "reads databases of other programs",
-    "contrib/openai_agents/database.py": "reads databases of other programs",
+    "contrib/openai_agents.py": "reads databases of other programs",
     "contrib/opencode/database.py": "reads databases of other programs",
     "contrib/langgraph/thread_messages.py": "reads databases of other programs",
     "contrib/workflow/files.py": "reads databases of other programs",

@@ -11,8 +11,8 @@ import pytest
 
 from stenolog import AssistantMessage, ToolResult, UserMessage
 from stenolog.adapters.importers.door import json_lines
-from stenolog.contrib.chatgpt import files
-from stenolog.contrib.chatgpt.content import Media
+from stenolog.contrib import chatgpt
+from stenolog.contrib.chatgpt import Media
 from stenolog.errors import UnknownFormatError
 from stenolog.parts import ImagePart, ProviderPart, ReasoningPart
 from tests.transcripts.given import Import, Json
@@ -215,7 +215,7 @@ def test_an_export_larger_than_a_document_may_be_is_read_item_by_item(
 def test_after_many_branches_only_the_current_one_is_followed(
     into: Import, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MOST_BRANCHES", 4)
+    monkeypatch.setattr(chatgpt, "MOST_BRANCHES", 4)
     others = [node(f"x{n}", "u2", "assistant", 20 + n, content=f"no {n}") for n in range(9)]
     into.file(export(*NODES, *others, current="a3"), "conversations.json")
     (found,) = into.report.conversations

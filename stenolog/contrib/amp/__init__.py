@@ -1,1 +1,0 @@
-"""Threads of the coding agent Amp."""

@@ -1,1 +1,0 @@
-"""Trajectories in the Agent Trajectory Interchange Format (ATIF), which Harbor and others write."""

@@ -1,1 +1,0 @@
-"""Logs of Burr's tracking: an application's steps, and the state after each."""

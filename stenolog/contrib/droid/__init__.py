@@ -1,1 +1,0 @@
-"""Sessions of Factory's coding agent Droid."""

@@ -1,1 +1,0 @@
-"""Importer of the sessions that the OpenAI Agents SDK keeps in SQLite databases."""

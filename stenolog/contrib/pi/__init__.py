@@ -1,1 +1,0 @@
-"""Sessions of the coding agent pi, and of OpenClaw, which is built on it."""

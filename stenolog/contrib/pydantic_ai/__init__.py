@@ -1,1 +1,0 @@
-"""Importer of message histories of pydantic-ai that were written as JSON."""
