@@ -16,8 +16,8 @@ from starlette.types import Message
 
 import stenolog
 from stenolog import AssistantMessage, UserMessage
-from stenolog.apps.inspect import drops
-from stenolog.apps.inspect.drops import Drops, safe_name
+from stenolog.apps.inspect import app
+from stenolog.apps.inspect.app import Drops, safe_name
 from stenolog.apps.inspect.importing import Importing
 from tests.transcripts.hostile_files import bombs
 
@@ -235,7 +235,7 @@ def test_a_file_from_elsewhere_is_refused(
 
 
 def test_a_file_that_is_too_large_is_not_kept(dropping: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drops, "MOST_BYTES", 10)
+    monkeypatch.setattr(app, "MOST_BYTES", 10)
     assert drop(dropping, "large.jsonl", SAID) == 413
 
 

@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 import stenolog
 from stenolog import UserMessage
 from stenolog.adapters.conversation.queries.requests.window_cache import STRIDE, windows_of
-from stenolog.apps.inspect import warming
-from stenolog.apps.inspect.warming import Warmer
+from stenolog.apps.inspect import background
+from stenolog.apps.inspect.background import Warmer
 from stenolog.context import Budget
 from stenolog.errors import StenologError
 from stenolog.projections.requests.incremental.window import Window
@@ -47,7 +47,7 @@ def test_a_log_that_is_closed_meanwhile_is_no_error() -> None:
 
 
 def test_work_waits_while_pages_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warming, "IDLE_SECONDS", 60.0)
+    monkeypatch.setattr(background, "IDLE_SECONDS", 60.0)
     warmer, done = Warmer(), list[int]()
     warmer.note_question()
     warmer.add("a", [lambda: done.append(1)])
@@ -58,7 +58,7 @@ def test_work_waits_while_pages_are_asked_for(monkeypatch: pytest.MonkeyPatch) -
 def test_a_look_at_a_long_conversation_makes_windows_of_its_past(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(warming, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(background, "IDLE_SECONDS", 0.0)
     with stenolog.open(tmp_path / "talks.db") as log:
         talk = log["demo"]
         talk.join("coder", model="gpt-5.2", policy=Budget(500))

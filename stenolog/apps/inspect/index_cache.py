@@ -14,9 +14,8 @@ from stenolog.apps.views.cost_table import CostTable
 from stenolog.domain.erasure import erasure_of
 from stenolog.projections.fold import Fold
 
+from .background import Later, Warmer
 from .conversation_index import ConversationIndex
-from .later import Later
-from .warming import Warmer
 
 MOST = 64
 """The conversations whose indexes are kept in memory."""
