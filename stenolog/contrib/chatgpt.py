@@ -233,7 +233,7 @@ class ChatGPT(importers.SessionConverter):
         if self._tree.parent(own) == self._last:
             pass
         elif self.decisions["other branch"] >= MOST_BRANCHES:
-            self.decisions["other branch, without a fork"] += 1
+            self.ignored["missing: forks of further branches"] += 1
         else:
             self._follow(self._tree.path(own), id)
         self._last = own

@@ -221,7 +221,7 @@ def test_after_many_branches_only_the_current_one_is_followed(
     (found,) = into.report.conversations
 
     assert len(found.forks) == 5
-    assert found.decisions["other branch, without a fork"] == 7
+    assert found.ignored["missing: forks of further branches"] == 7  # a warning, as all that is missing
     assert shown(into) == ["Rye.", "Sure?", "Yes."]
     assert "no 8" not in json.dumps(into.conversation.request("chatgpt").body)
 
