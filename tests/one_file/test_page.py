@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import (
+    AgentCard,
     AssistantMessage,
     LlmError,
     ModeSwitch,
@@ -28,9 +30,10 @@ from stenolog import (
 from stenolog.apps.cli.commands.see.demo import record_all
 from stenolog.apps.inspect.one_file.page import write_page
 from stenolog.apps.inspect.one_file.redaction import Redaction
+from stenolog.context import Policy, TruncateToolOutput
 from stenolog.domain.errors import CallerError
-from stenolog.events import Receipt
-from stenolog.parts import ImagePart
+from stenolog.events import Receipt, Usage
+from stenolog.parts import ImagePart, TextPart
 from stenolog.projections.analysis.explain import why
 from tests.one_file.reading import data_of, numbers, positions, said, text
 from tests.one_file.stories import long_story
@@ -251,6 +254,39 @@ def test_what_a_pattern_or_a_key_names_is_nowhere_in_the_file(
     places = {each.where for each in redaction.removals}
     assert {"the title", "entry 4", "entry 5", "entry 6", "entry 7"} <= places
     assert all("hunter2" not in each.sample for each in redaction.removals)
+
+
+KEYS = ("sk-live-AAAABBBBCCCCDDDD1111", "sk-live-AAAAZZZZYYYYXXXX2222")
+
+
+@pytest.mark.parametrize("by", ["pattern", "key"])
+@pytest.mark.parametrize("before", [76, 82, 88, 94])
+def test_no_piece_of_what_is_taken_out_is_in_the_file_where_a_text_is_cut_short_or_quoted(
+    by: str, before: int
+) -> None:
+    redaction = Redaction(keys=["shop"]) if by == "key" else Redaction([r"sk-live-[A-Z0-9]{20}"])
+    output, whole = Policy(compact=TruncateToolOutput(over=20, head=before // 4, tail=10)), "w " * 9_000
+    with stenolog.open(":memory:") as log:
+        talk = log["talk"]
+        for key, read in zip(KEYS, (0, 50), strict=True):
+            card = AgentCard(model="claude-opus-5", persona=f"{whole}{key} opens the shop.", policy=output)
+            talk.append(ModeSwitch(cards={"coder": card}, joins=["coder"]), expected=len(talk))
+            talk.append(UserMessage("x" * before + f" {key} is the key", to=["coder"]))
+            call = ToolCall(id=key[-4:], name="look", arguments=json.dumps({"shop": key}))
+            for parts in ([call], [TextPart(text="Seen.")]):
+                used = Usage(input=20_000, output=3, cache_read=read)
+                receipt = talk.request("coder", api="anthropic").receipt
+                said = AssistantMessage(
+                    agent="coder", model=card.model, parts=parts, receipt=receipt, usage=used
+                )
+                talk.append(said)
+                if parts == [call]:
+                    talk.append(ToolResult(call_id=call.id, text=f"{'y' * before} {key} {whole}"))
+        page = page_of(talk, redaction)
+    shown = unescape(page + str(data_of(page)))
+
+    assert "cache missed" in shown
+    assert [key[at : at + 8] for key in KEYS for at in range(8, 21) if key[at : at + 8] in shown] == []
 
 
 def test_a_short_value_is_taken_out_under_its_key_alone(secretive: stenolog.Conversation) -> None:

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from stenolog.adapters.conversation.queries.overviews import title_of
+from stenolog.adapters.conversation.queries.folds import SETTINGS
 from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
 from stenolog.apps.inspect.conversation_index import ConversationIndex
 from stenolog.apps.inspect.reading import markup
@@ -27,9 +27,11 @@ from stenolog.apps.views.caches import calls_of, why_words
 from stenolog.domain.entry import Entry
 from stenolog.domain.lanes.step import fold
 from stenolog.domain.parts import FilePart, ImagePart, Part
+from stenolog.projections.analysis.cache.calls import CacheCall
 from stenolog.projections.terminal_text import safe
 from stenolog.projections.views.calls import open_calls
 from stenolog.projections.views.lines import describe, in_words
+from stenolog.projections.views.overview import overview
 
 from .redaction import Redaction
 from .request_table import RequestTable
@@ -63,7 +65,7 @@ def write_page(conversation: Conversation, stream: IO[str], redaction: Redaction
     taking.look_for(conversation.log.edge.redact)
     entries = list(conversation.entries())
     read = ReadFile(conversation, [*map(taking.without_words, taking.entries(entries))], taking)
-    requests = RequestTable(["", *read.said], taking.changed, taking.clean, digests=not taking)
+    requests = RequestTable(["", *read.said], taking, digests=not taking)
     for sent in sent_requests(entries, conversation.log.blobs, COUNTERS):
         requests.add(sent)
     data = {"format": FORMAT, "name": conversation.name, "title": read.title, **requests.data}
@@ -100,7 +102,8 @@ class ReadFile:
 
     def __init__(self, conversation: Conversation, entries: Sequence[Entry], taking: Redaction) -> None:
         self._taking, self._size, self._templates = taking, len(entries), environment()
-        self.title = taking.clean(title_of(conversation) or conversation.name, "the title")
+        title = SETTINGS.fold(entries).title or overview(entries).words or conversation.name
+        self.title = taking.clean(title, "the title")
         self.said = [taking.clean(_words_of(entry), f"entry {entry.position}") for entry in entries]
         self._index = index = ConversationIndex()
         for entry in entries:
@@ -109,7 +112,7 @@ class ReadFile:
         self._kinds = marked(index, open)
         workers = {row.lane for row in index.outline.rows if row.lane}
         self._lists = {of: index.readable(of) for of in ("", *sorted(workers))}
-        causes = {call.position: why_words(call) for call in calls_of(conversation)} if index.missed else {}
+        causes = {call.position: self._why(call) for call in calls_of(conversation)} if index.missed else {}
         reader = Reader(index, Entries(entries), open, None, lambda entry: causes.get(entry.position, ""))
         self._items: list[ReadItem] = []
         """The first ones of the conversation."""
@@ -120,6 +123,10 @@ class ReadFile:
                 self._html[item.position] = self._article(clean, of)
                 if not of and len(self._items) < MOST_ITEMS:
                     self._items.append(clean)
+
+    def _why(self, call: CacheCall) -> str:
+        # Of what must not be in the file they quote a piece, which no pattern finds.
+        return why_words(call._replace(cause=call.cause._replace(words="")) if self._taking else call)
 
     def _clean(self, value: Value, where: str) -> Value:
         cleaned: Value = _cleaned(value, lambda text: safe(self._taking.clean(text, where)))

@@ -41,6 +41,8 @@ class Redaction:
         self._samples: dict[tuple[str, str], str] = {}
         self.changed: set[int] = set()
         """The positions of entries that have values under the keys."""
+        self.cleaned: set[int] = set()
+        """The positions of those in whose parts something else was found."""
 
     def look_for(self, keys: Iterable[str]) -> None:
         """Take out the values under these keys, too."""
@@ -70,7 +72,10 @@ class Redaction:
         event: Any = entry.event
         parts = getattr(event, "parts", ()) if self else ()
         cleaned = [self._part(part, f"entry {entry.position}") for part in parts]
-        return entry if cleaned == [*parts] else entry._replace(event=replace(event, parts=cleaned))
+        if cleaned == [*parts]:
+            return entry
+        self.cleaned.add(entry.position)
+        return entry._replace(event=replace(event, parts=cleaned))
 
     def _part(self, part: Any, where: str) -> Any:
         texts = {name: getattr(part, name, None) for name in ("text", "arguments", "raw")}

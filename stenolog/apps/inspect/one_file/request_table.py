@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stenolog.projections.messages.rules import RULES
 from stenolog.projections.requests import Omission, Request, RequestPart
 from stenolog.projections.requests.part_texts import part_text
 
+from .redaction import Redaction
 from .sent import SentRequest
 
-Clean = Callable[[str, str], str]
 NO_RECEIPT, SAME_BYTES, DIFFERS, NOT_PROVABLE = range(4)
 """Verdicts on a request that was built again."""
 BESIDE, NEXT, SAME = 0, 1, 2
@@ -37,9 +37,9 @@ class Index:
 class RequestTable:
     """The requests: parts and omissions in tables, each as a difference to the one before."""
 
-    def __init__(self, said: Sequence[str], changed: set[int], clean: Clean, *, digests: bool) -> None:
+    def __init__(self, said: Sequence[str], taking: Redaction, *, digests: bool) -> None:
         # A short secret could be guessed by the digest of a body that has it.
-        self._said, self._changed, self._clean, self._has_digests = said, changed, clean, digests
+        self._said, self._taking, self._clean, self._has_digests = said, taking, taking.clean, digests
         self.lanes, self.apis, self.reasons = Index(), Index(), Index()
         self.rules, self.roles, self.texts, self.wraps = Index(), Index(), Index(), Index()
         self.rows, self.gone = Index(), Index()
@@ -123,7 +123,10 @@ class RequestTable:
     def _text(self, request: Request, part: RequestPart, alone: bool, where: str) -> int:
         """Return where a part's text comes from: 0, its entry; -n, that in wrap n; n, text n of the table."""
         first = part.positions[0] if part.positions else 0
-        hidden = any(position in self._changed for position in part.positions)
+        hidden = not self._taking.changed.isdisjoint(part.positions)
+        # A text that was cut short may have a piece that no pattern finds.
+        if part.disposition != "kept":
+            hidden |= not self._taking.cleaned.isdisjoint(part.positions)
         text = "" if hidden else self._clean(part_text(request, part, alone), where)
         said = self._said[first]
         if not text or text == said:
