@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import tracemalloc
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import count, islice
 from pathlib import Path
 from random import Random
@@ -15,7 +17,8 @@ import pytest
 import stenolog
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.errors import UnknownFormatError
-from stenolog.importers import Report, import_file
+from stenolog.importers import JsonLinesReader, Report, import_file
+from stenolog.plugins import IMPORTERS
 from stenolog.projections.requests.proofs import invalid_requests
 from tests.requests.judging import SHARED
 from tests.transcripts.acceptance import (
@@ -27,6 +30,7 @@ from tests.transcripts.acceptance import (
     is_in,
     last_requests,
 )
+from tests.transcripts.programs_given import bubble, write_cursor
 from tests.transcripts.samples import RECORDED, SAMPLES, Recorded, Sample, said_in
 
 ODD: list[Any] = [None, 1, "x", [], {}, {"a": [1]}, [None, {"type": "text"}], True, -1.5, "\ud800"]
@@ -70,6 +74,37 @@ def test_every_request_of_a_recorded_file_is_accepted_and_it_goes_on_where_it_wa
         assert_accepted(path, every=recorded.every)
     if path.suffix == ".jsonl" and recorded.format != "openhands":
         assert_goes_on(path, tmp_path, range(size // 9, size, size // 9))
+
+
+@pytest.mark.parametrize("name", ["goose-database", "opencode-db", "openai-agents", "cursor"])
+def test_the_program_of_a_database_can_write_to_it_while_it_is_imported(name: str, tmp_path: Path) -> None:
+    path = next(each for each in SAMPLES if each.name == name).file(tmp_path)
+    read = IMPORTERS[name.removesuffix("-database")].read
+    assert read is not None
+    with path.open("rb") as stream, closing(sqlite3.connect(path, timeout=0)) as program:
+        conversations = read(stream, JsonLinesReader())
+        next(conversations)
+        program.execute("CREATE TABLE more (id)")
+        program.commit()
+        list(conversations)
+
+
+def test_of_a_large_database_of_cursor_one_conversation_is_held_at_a_time(tmp_path: Path) -> None:
+    heads = {
+        f"composerData:c{n}": {"createdAt": n, "conversation": [bubble("b", 1, "x" * 100_000)]}
+        for n in range(80)
+    }
+    path = write_cursor(tmp_path, [bubble("b", 1, "Hi")], heads)
+    read = IMPORTERS["cursor"].read
+    assert read is not None
+    with path.open("rb") as stream:
+        tracemalloc.start()
+        count = sum(1 for _ in read(stream, JsonLinesReader()))
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+
+    assert count == 81
+    assert peak < path.stat().st_size / 4
 
 
 @each_sample

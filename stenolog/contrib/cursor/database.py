@@ -148,8 +148,15 @@ class _Store:
 
     def values(self, prefix: str) -> Iterator[tuple[str, JsonObject]]:
         """Yield the ends of the keys with this prefix, and their objects."""
-        query = f"SELECT key, value FROM {_TABLE} WHERE key >= ? AND key < ? ORDER BY key"
-        rows = self._connection.execute(query, (f"{prefix}:", f"{prefix};")).fetchall()
+        for key, value in self._objects("key >= ? AND key < ? ORDER BY key", f"{prefix}:", f"{prefix};"):
+            yield key[len(prefix) + 1 :], value
+
+    def value(self, key: str) -> JsonObject:
+        """Return a key's object; an empty one if there is none."""
+        return dict(self._objects("key = ?", key)).get(key, {})
+
+    def _objects(self, where: str, *values: str) -> Iterator[tuple[str, JsonObject]]:
+        rows = self._connection.execute(f"SELECT key, value FROM {_TABLE} WHERE {where}", values)
         for number, (key, value) in enumerate(rows, 1):
             try:
                 found = self._reader.cell(
@@ -159,25 +166,39 @@ class _Store:
                 self._reader.skipped.append(importers.Skipped(number, f"{key!r:.80}: {error}", "row"))
                 continue
             if isinstance(found, dict):
-                yield str(key)[len(prefix) + 1 :], found
+                yield str(key), found
 
 
 def read(stream: BinaryIO, reader: importers.JsonLinesReader) -> Iterator[importers.SourceConversation]:
     """Yield the composers with a bubble, in the order in which they began."""
     with importers.sqlite_database(stream, _TABLE) as connection:
-        connection.execute("BEGIN")
+        heads = importers.JsonLinesReader()
+        found, parents = _composers(_Store(connection, heads))
+        reader.skipped += heads.skipped
         store = _Store(connection, reader)
-        found = sorted(store.values("composerData"), key=lambda each: as_int(each[1].get("createdAt")))
-        parents = {as_str(sub): id for id, head in found for name in _SUBS for sub in as_list(head.get(name))}
-        for id, head in found:
-            if id.startswith(_TASK):
-                continue  # with the conversation that ran it
+        for id in found:
             ignored: Counter[str] = Counter()
-            bubbles = [*_with_sub_agents(store, _bubbles(store, id, head, ignored))]
+            with connection.at_one_moment():
+                head = store.value(f"composerData:{id}")
+                bubbles = [*_with_sub_agents(store, _bubbles(store, id, head, ignored))]
             if bubbles:
                 records = [Record(str(nth), bubble) for nth, bubble in enumerate(bubbles, 1)]
                 make = partial(Cursor, head={**head, "parent": parents.get(id, "")})
                 yield importers.SourceConversation(id, records, make, ignored, unit="bubble")
+
+
+def _composers(store: _Store) -> tuple[list[str], dict[str, str]]:
+    """Return the composers' ids, the earliest first, and their parents by id.
+
+    Only these are kept: a database may have gigabytes. Sub-agents are with the conversation that ran them.
+    """
+    began: dict[str, int] = {}
+    parents: dict[str, str] = {}
+    for id, head in store.values("composerData"):
+        parents |= {as_str(sub): id for name in _SUBS for sub in as_list(head.get(name))}
+        if not id.startswith(_TASK):
+            began[id] = as_int(head.get("createdAt"))
+    return sorted(began, key=began.__getitem__), parents
 
 
 def _bubbles(store: _Store, id: str, head: JsonObject, ignored: Counter[str]) -> list[JsonObject]:

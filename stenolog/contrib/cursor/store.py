@@ -85,15 +85,19 @@ class CursorStore(CursorSession):
 
 def read(stream: BinaryIO, reader: importers.JsonLinesReader) -> Iterator[importers.SourceConversation]:
     """Yield the session of a database."""
-    with importers.sqlite_database(stream, "meta", "blobs") as connection:
-        connection.execute("BEGIN")
-        blobs = _BlobTree(connection, reader)
-        for (value,) in connection.execute("SELECT value FROM meta WHERE key = '0'").fetchall():
-            head = blobs.json(_decoded(value))
-            messages = blobs.messages(as_str(head.get("latestRootBlobId")))
-            records = [Record(str(nth), message) for nth, message in enumerate(messages, 1)]
-            make = partial(CursorStore, head=head)
-            yield importers.SourceConversation(as_str(head.get("agentId")), records, make)
+    with importers.sqlite_database(stream, "meta", "blobs") as connection, connection.at_one_moment():
+        sessions = [*_sessions(connection, reader)]
+    yield from sessions
+
+
+def _sessions(connection: Any, reader: importers.JsonLinesReader) -> Iterator[importers.SourceConversation]:
+    blobs = _BlobTree(connection, reader)
+    for (value,) in connection.execute("SELECT value FROM meta WHERE key = '0'").fetchall():
+        head = blobs.json(_decoded(value))
+        messages = blobs.messages(as_str(head.get("latestRootBlobId")))
+        records = [Record(str(nth), message) for nth, message in enumerate(messages, 1)]
+        make = partial(CursorStore, head=head)
+        yield importers.SourceConversation(as_str(head.get("agentId")), records, make)
 
 
 def _decoded(value: Any) -> bytes:

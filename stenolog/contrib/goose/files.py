@@ -81,7 +81,7 @@ def read_database(stream: BinaryIO, reader: importers.JsonLinesReader) -> Iterat
     """Yield a conversation for each session of a database, the earliest first."""
     with importers.sqlite_database(stream, "sessions", "messages") as connection:
         connection.row_factory = importers.dict_row
-        for head in connection.execute("SELECT * FROM sessions ORDER BY rowid"):
+        for head in connection.execute("SELECT * FROM sessions ORDER BY rowid").fetchall():
             rows = connection.execute(
                 "SELECT * FROM messages WHERE session_id = ? ORDER BY id", (head["id"],)
             )

@@ -31,7 +31,7 @@ _INFO = {
 class DatabaseStorage:
     """The sessions in a database."""
 
-    def __init__(self, connection: sqlite3.Connection, reading: importers.JsonLinesReader) -> None:
+    def __init__(self, connection: Any, reading: importers.JsonLinesReader) -> None:
         self._connection = connection
         self._reading = reading
         self._number = 0
@@ -51,6 +51,10 @@ class DatabaseStorage:
 
     def messages(self, session: str) -> list[StoredMessage]:
         """Return the messages of a session."""
+        with self._connection.at_one_moment():
+            return self._messages(session)
+
+    def _messages(self, session: str) -> list[StoredMessage]:
         rows = self._select("message", "id, data", "session_id = ? ORDER BY id", session)
         found = [message_of({**info, "id": id}, self._parts(id), id) for id, info in rows]
         if found or not self._has_second:
@@ -88,9 +92,8 @@ def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
 
 
 def read(stream: BinaryIO, reading: importers.JsonLinesReader) -> Iterator[importers.SourceConversation]:
-    """Yield the sessions of a database, as they are at one moment."""
+    """Yield the sessions of a database, each as it is at one moment."""
     with importers.sqlite_database(stream, *_TABLES, _SECOND) as connection:
-        connection.execute("BEGIN")
         yield from conversations(DatabaseStorage(connection, reading))
 
 

@@ -214,6 +214,15 @@ class ForeignDatabase(sqlite3.Connection):
             made += piece
         return bytes(made)
 
+    @contextmanager
+    def at_one_moment(self) -> Iterator[None]:
+        """Read as of one moment in the block; after it, the database's own program can write again."""
+        self.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self.rollback()
+
     @property
     def is_spent(self) -> bool:
         return self._left < 0
