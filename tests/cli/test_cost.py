@@ -67,6 +67,18 @@ def test_each_agent_of_a_conversation_has_a_line(used: Cli) -> None:
     assert "errors: 1 overloaded" in ran.out
 
 
+def test_cost_stats_and_the_list_count_the_same_errors_without_cancelled_calls(
+    used: Cli, tmp_path: Path
+) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        log["shop"].append(LlmError(agent="coder", category="cancelled"))
+
+    assert [row[:3] for row in rows(used("cost", "shop"))[:1]] == [["coder", "3", "1"]]
+    assert "not counted as errors: 1 cancelled" in used("cost", "shop").out
+    assert used("stats", "shop", "--json").data["agents"][0]["errors"] == 1
+    assert [row["errors"] for row in used("ls", "--json").data if row["name"] == "shop"] == [1]
+
+
 @pytest.mark.parametrize(
     ("by", "names"),
     [

@@ -171,6 +171,18 @@ def test_pieces_lead_through_the_whole_conversation_both_ways(web: TestClient) -
     assert onward == back == whole
 
 
+def test_turns_are_the_messages_that_the_list_counts(web: TestClient, log: stenolog.Log) -> None:
+    used = Usage(input=2_000, output=4)
+    log["middle"].append(AssistantMessage(agent="claude", text="Done.", usage=used))
+    log["middle"].append(UserMessage("Go on.", to=["claude"]))
+
+    assert re.match(r"before the first message .*1 Go on\.", words(web.get("/outline/middle").text))
+    [begun] = re.findall(r'<article id="p3"[^>]*', web.get("/read/middle?turn=1").text)
+    assert 'data-turn="1"' in begun
+    assert web.get("/read/middle?turn=2").status_code == 404
+    assert web.get("/index.json?part=middle").json()["data"][0]["turns"] == 1
+
+
 def test_marks_lead_from_one_listed_entry_to_the_next_both_ways(web: TestClient, log: stenolog.Log) -> None:
     talk = log["marks"]
     task = AssistantMessage(agent="claude", parts=[_call("2", "Task", prompt=BRIEF)])
@@ -205,7 +217,7 @@ def test_marks_lead_from_one_listed_entry_to_the_next_both_ways(web: TestClient,
     assert led("next error", 2) == [3, 6, 13]
     assert led("error before", 13) == [6, 3]
     assert led("next error", 7, "explore") == [8, 10]
-    assert "5 errors" in words(web.get("/marks/marks?at=1").text)
+    assert "5 failed calls and tools" in words(web.get("/marks/marks?at=1").text)
     assert re.search(r'id="p3"[^>]* aria-current="true"', web.get("/read/marks?at=5").text)
 
 

@@ -77,7 +77,7 @@ def test_each_error_is_reached_once_from_both_sides_and_a_sub_agents_where_it_wa
     assert steps(web, BEFORE, 15) == [14, 12, 6, 3]
     assert steps(web, NEXT, 7, of="b") == [8, 10]
     assert steps(web, BEFORE, 10, of="b") == [8]
-    assert "6 errors" in words(web.get("/marks/talk?at=1").text)
+    assert "6 failed calls and tools" in words(web.get("/marks/talk?at=1").text)
 
 
 @pytest.mark.parametrize("page", ["piece", "card"])

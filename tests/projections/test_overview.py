@@ -8,7 +8,7 @@ from stenolog import AgentCard, AssistantMessage, LlmError, ModeSwitch, UserMess
 from stenolog.domain.lanes.limits import Tokens
 from stenolog.events import Control, Origin, Usage
 from stenolog.projections.views.overview import overview, person_words
-from stenolog.projections.views.usage import understates
+from stenolog.projections.views.usage import understates, usage
 from stenolog.testing import entries
 
 FILE = Origin(system="claude-code", id="m1")
@@ -66,8 +66,9 @@ def test_answers_are_counted_by_agent_and_model_and_a_card_names_the_model_of_on
 
 def test_a_call_that_a_person_interrupted_is_no_error() -> None:
     failed = (LlmError(agent="a", category=category) for category in ("cancelled", "timeout"))
+    log = entries(*failed)
 
-    assert overview(entries(*failed)).errors == 1
+    assert overview(log).errors == usage(log).total.failed == 1
 
 
 def test_an_imported_answer_with_fewer_tokens_than_its_words_need_understates_them() -> None:

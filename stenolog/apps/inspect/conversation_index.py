@@ -191,6 +191,11 @@ class ConversationIndex:
         return [row for row in self.outline.rows if not row.lane]
 
     @property
+    def untold(self) -> int:
+        """1 if the first of `turns` only has calls before the first message, 0 if not."""
+        return sum(at not in self.asked for at in self.outline.begins[:1])
+
+    @property
     def started(self) -> dict[CallKey, list[OutlineRow]]:
         """The work of sub-agents, by the call that started it."""
         found: dict[CallKey, list[OutlineRow]] = {}

@@ -103,7 +103,7 @@ def agent_rows(used: Usage) -> list[dict[str, Any]]:
         {
             "agent": where,
             "calls": totals.calls,
-            "errors": sum(totals.errors.values()),
+            "errors": totals.failed,
             "tools": totals.tools,
             "tokens": {kind: tokens for kind, tokens in totals.sum._asdict().items() if kind != "cost"},
         }

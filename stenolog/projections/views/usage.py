@@ -139,6 +139,11 @@ class UsageTotals(NamedTuple):
         return self.answers + sum(count for name, count in self.errors.items() if name != "budget")
 
     @property
+    def failed(self) -> int:
+        """Count the failed calls, without those that a person cancelled, as `Overview.errors` does."""
+        return sum(count for name, count in self.errors.items() if name != "cancelled")
+
+    @property
     def sum(self) -> Tokens:
         """The tokens of all models together."""
         return reduce(_both, (*self.tokens.values(), *self.billed.values()), Tokens())

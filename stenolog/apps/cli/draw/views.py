@@ -220,10 +220,14 @@ def drawn(
     yield table(
         [columns[at] for at in kept], [[row[at] for at in kept] for row in shown], names=NAMES, spare=SPARE
     )
-    if whole.errors:
-        counted = ", ".join(f"{count:,} {name}" for name, count in whole.errors.items())
+    if whole.failed:
+        counted = ", ".join(
+            f"{count:,} {name}" for name, count in whole.errors.items() if name != "cancelled"
+        )
         again = f"; {whole.retries:,} tried again" if whole.retries else ""
         yield wrapped((f"errors: {counted}{again}", "yellow"), hang=2)
+    if cancelled := whole.errors.get("cancelled"):
+        yield wrapped((f"not counted as errors: {cancelled:,} cancelled", "dim"), hang=2)
     if prices is not None:
         for words in _on_prices(whole, prices, source):
             yield wrapped((words, "dim"), hang=2)
@@ -238,7 +242,7 @@ def drawn(
 
 
 def _stats_row(name: Cell, tally: UsageTotals, prices: Prices | None) -> list[Cell]:
-    tokens, errors = tally.sum, sum(tally.errors.values())
+    tokens, errors = tally.sum, tally.failed
     failed = f" ({tally.tool_errors:,} failed)" if tally.tool_errors else ""
     cells: list[Cell] = [
         name,

@@ -65,7 +65,7 @@ def view(query: Query) -> dict[str, Any]:
 def _start_of(query: Query) -> int:
     """Return where to read from: a named place, the end of a live conversation, or its first turn."""
     if turn := query.number("turn", 0):
-        turns = query.index.turns
+        turns = query.index.turns[query.index.untold :]
         if turn > len(turns):
             raise PositionNotFoundError(f"turn: expected one up to {len(turns)}, found {turn}")
         return turns[turn - 1].position

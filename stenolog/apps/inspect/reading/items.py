@@ -176,12 +176,13 @@ class Reader:
         """Return the number of the turn that begins at a position; 0 if none does."""
         begins = self._index.outline.begins
         place = bisect_left(begins, at)
-        return place + 1 if place < len(begins) and begins[place] == at else 0
+        return place + 1 - self._index.untold if place < len(begins) and begins[place] == at else 0
 
     def _files(self, turn: int) -> ChangedFiles:
         if not turn:
             return ChangedFiles()
-        return self._index.files(*self._index.outline.begins[turn - 1 : turn + 1])
+        first = turn - 1 + self._index.untold
+        return self._index.files(*self._index.outline.begins[first : first + 2])
 
     def _aside(self, entry: Entry, kind: str, shown: tuple[object, ...]) -> str:
         if isinstance(entry.event, ToolResult):

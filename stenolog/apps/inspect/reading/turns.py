@@ -14,7 +14,7 @@ from .items import cost_of
 
 
 class TurnRow(NamedTuple):
-    """A row of the outline: `place` is its index, `number` that of its turn."""
+    """A row of the outline: `place` is its index, `number` that of its turn, 0 before the first."""
 
     place: int
     position: int
@@ -56,7 +56,9 @@ def turn_rows(
         number = bisect_right(turns, row.position)
         end = turns[number] if number < len(turns) else index.position + 1
         counts = (0 if row.lane else _between(found, row.position, end) for found in kinds.values())
-        shown.append(TurnRow(place, row.position, number, _title(row), row.lane, cost_of(row), *counts))
+        shown.append(
+            TurnRow(place, row.position, number - index.untold, _title(row), row.lane, cost_of(row), *counts)
+        )
     return shown
 
 
