@@ -35,6 +35,7 @@ from stenolog.domain.erasure import ERASED
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.errors import MissingExtraError
 from stenolog.events import Origin, PositionRange, Unknown, Usage
+from stenolog.parts import ReasoningPart, TextPart
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.messages.explanation import tokens_of
 from stenolog.projections.messages.sizes import COUNTERS as ESTIMATES
@@ -236,6 +237,29 @@ def per_cent(rate: Rate) -> int:
 def test_the_rate_comes_to_be_that_of_the_bills_whatever_the_log_lacks(ratio: float) -> None:
     for prompt in (0, 60_000):
         assert abs(per_cent(rates(session(ratio, prompt=prompt)).at(10**6)) - 100 * ratio) <= 3
+
+
+@pytest.mark.parametrize("signature", ["", "S" * 4_000])
+def test_signed_thinking_counts_as_it_is_billed_and_cuts_no_more(signature: str) -> None:
+    thought = ReasoningPart(provider="anthropic", text="t", signature=signature)
+    said: list[Any] = [ModeSwitch(cards={"bot": AgentCard(model="claude-sonnet-4-5")}, joins=["bot"])]
+    for turn in range(1, 40):
+        said += [
+            UserMessage(text="w " * 200),
+            AssistantMessage(
+                agent="bot",
+                model="claude-sonnet-4-5",
+                parts=[thought, TextPart(text="yes")],
+                usage=Usage(input=150 * turn),
+            ),
+        ]
+    request = build(
+        entries(*said), "bot", api="anthropic", policy=policy(Budget(tokens=10_000, counter="learned"))
+    )
+
+    assert request.cuts == 0
+    assert abs(request.size.tokens - 150 * 39) < 0.1 * 150 * 39
+    assert sum(part.tokens_out for part in request.parts if part.rule == "own") < 39 * 10
 
 
 def test_each_family_of_models_has_its_rate_and_a_new_one_that_of_its_provider() -> None:

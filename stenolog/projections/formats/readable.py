@@ -9,9 +9,9 @@ from stenolog.projections.messages.body_digest import compact
 from stenolog.projections.messages.message import BlobText
 
 # Ids and types are tokens to a provider, but no words that an agent reads.
-UNREAD = frozenset(
-    ("model", "role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "media_type", "mimeType")
-)
+IDS = ("id", "call_id", "tool_call_id", "tool_use_id", "model", "role", "type", "media_type", "mimeType")
+# A signature is checked and not read: nothing is billed for it.
+UNREAD = frozenset((*IDS, "signature", "thoughtSignature"))
 """The keys of a body whose texts are no words."""
 ARGUMENTS = frozenset(("input", "args"))
 """The keys of a call, beside its name, that hold its arguments as an object: all of it is read, keys too."""

@@ -61,6 +61,8 @@ class Measure:
         self._stubs: dict[str, sizes.Size] = {}
         self._told = WITHHELD if in_modes else ""
         self.tokens = budget is not None and budget.tokens is not None
+        # Nothing is billed for signatures. To leave them out of other counts would move cuts of older logs.
+        self.signed = counter.id != sizes.LEARNED.id
         self.characters = budget is not None and budget.characters is not None
         self.bytes = budget is not None and budget.bytes is not None
         self.placeholder = self.of(Message("tool", (parts.TextPart(text=LONGEST_PLACEHOLDER),), (), ""))
@@ -74,7 +76,7 @@ class Measure:
         return sizes.Size(
             1,
             _characters(words, media) if self.characters else 0,
-            self._tokens(words, len(media)) if self.tokens else 0,
+            self._tokens(said_in(message, signed=self.signed), len(media)) if self.tokens else 0,
             _bytes(message, words) + sum(map(self._sent, media)) if self.bytes else 0,
         )
 
@@ -127,8 +129,11 @@ def _escaped(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def said_in(message: Message) -> list[str]:
-    """Return the texts of a message as written, with a line for each picture and file."""
+def said_in(message: Message, *, signed: bool = True) -> list[str]:
+    """Return the texts of a message as written, with a line for each picture and file.
+
+    The signatures of its reasoning are among them if `signed`.
+    """
     words: list[str] = []
     for part in message.parts:
         match part:
@@ -137,7 +142,7 @@ def said_in(message: Message) -> list[str]:
             case parts.TextPart(text=text) | parts.RefusalPart(text=text):
                 words.append(text)
             case parts.ReasoningPart(text=text, signature=signature, encrypted=encrypted):
-                words += [word for word in (text, signature, encrypted) if word]
+                words += [word for word in (text, signature if signed else "", encrypted) if word]
             case parts.ToolCall(name=name, arguments=arguments, raw=raw):
                 words += [name, arguments_longest(arguments), *([raw] if raw else ())]
             case parts.ProviderPart(raw=raw):
