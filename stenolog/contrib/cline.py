@@ -17,7 +17,7 @@ from stenolog.contrib.agents import CLINE_BEGINS
 from stenolog.events import Usage
 from stenolog.importers import Json, JsonObject, Record, as_dict, as_int, as_list, as_str, as_time
 
-_TASK = re.compile(r"</?(task|feedback|user_message|user_input)\b[^>]*>")
+_TASK = re.compile(r"</?(task|feedback|user_message|user_input)\b[^<>]*+>")
 _MESSAGES = ".messages.json"
 _ABOUT = frozenset(("session_id", "workspace_root", "started_at"))
 """The keys of the file on a session beside its messages."""

@@ -115,6 +115,8 @@ def documents() -> Iterator[tuple[str, bytes]]:
     yield "tag.yaml", (history + "!!python/object/apply:os.system ['exit 1']\n").encode()
     yield "anchors.yaml", (history + "&a [" + "&b x, " * 1_000 + "*b]\n").encode()
     yield "date.yaml", (history + "9999-99-99T99:99:99Z\n").encode()
+    task = [{"role": "user", "content": [{"type": "text", "text": "<task>" + "<task " * 200_000}]}]
+    yield "tags.json", json.dumps(task, separators=(",", ":")).encode()
     yield "field.csv", b"workflowId,role,content\n1,user," + b"x" * 33 * MIB
     yield "quote.csv", b'workflowId,role,content\n1,user,"' + b"x\n" * 1_000_000
 
