@@ -8,12 +8,12 @@ src/kimi_cli/wire/types.py and packages/kosong of MoonshotAI/kimi-cli.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from stenolog import importers
+from stenolog.errors import UnknownFormatError
 from stenolog.importers import Json, JsonLinesReader, JsonObject, Record, SourceConversation, as_dict, as_str
 
 from .converter import Kimi
@@ -127,11 +127,19 @@ class _FolderRecords:
         self._reader = reader
 
     def __iter__(self) -> Iterator[Record]:
-        for file in self._files:
-            with suppress(OSError), importers.regular_file(file) as stream:
-                is_main = file.parent.name == _MAIN or len(self._files) == 1
-                lane = "" if is_main else importers.agent_called(file.parent.name)
-                yield from _Modern(self._reader.records(stream), lane)
+        for nth, file in enumerate(self._files, 1):
+            is_main = file.parent.name == _MAIN or len(self._files) == 1
+            lane = "" if is_main else importers.agent_called(file.parent.name)
+            skipped = self._reader.skipped
+            before = len(skipped)
+            try:
+                with importers.regular_file(file) as stream:
+                    yield from _Modern(self._reader.records(stream), lane)
+            except (OSError, UnknownFormatError) as error:
+                why = getattr(error, "strerror", None) or error
+                skipped.append(importers.Skipped(nth, f"it cannot be read: {why}", "file"))
+            place = f"{file.parent.name}/{file.name}"
+            skipped[before:] = [each._replace(reason=f"{place}: {each.reason}") for each in skipped[before:]]
 
 
 def is_wire(value: Json) -> bool:
