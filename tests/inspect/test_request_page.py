@@ -89,6 +89,19 @@ def test_a_changed_prompt_leaves_nothing_that_the_cache_knows(web: TestClient, l
     assert "it is the same" not in shown
 
 
+def test_without_a_position_the_last_request_that_was_sent_is_shown(
+    web: TestClient, log: stenolog.Log
+) -> None:
+    made = talk(log)
+    shown = words(web.get("/request/talk").text)
+    assert "Not sent" not in shown
+    assert "What coder is sent at 6 " in shown
+    assert "Answered at 7" in shown
+    assert "Not sent: nothing to answer" in words(web.get("/request/talk?at=7").text)
+    made.append(UserMessage("And now?", to=["coder"]))
+    assert "What coder is sent at 8 " in words(web.get("/request/talk").text)
+
+
 def test_the_answer_stands_below_with_what_was_billed(web: TestClient, log: stenolog.Log) -> None:
     talk(log)
     shown = words(web.get("/request/talk?at=2&agent=coder").text)
@@ -167,13 +180,13 @@ def test_a_request_of_thousands_of_parts_is_folded_and_each_part_has_an_address(
     web: TestClient, log: stenolog.Log
 ) -> None:
     long_talk(log, 1_500)
-    page = web.get("/request/long?agent=coder")
+    page = web.get("/request/long?at=3001&agent=coder")
     assert nodes(page.text) < 2_000
     assert "question 0" in page.text
     assert "answer 1499" in page.text
     assert "question 700" not in page.text
     assert "Parts 81 to 2,922 are not shown here" in words(page.text)
-    middle = web.get("/request/long?agent=coder&from=1400").text
+    middle = web.get("/request/long?at=3001&agent=coder&from=1400").text
     assert "question 700" in middle
     assert nodes(middle) < 2_000
     assert nodes(web.get("/request/long?agent=coder&form=raw").text) < 2_000

@@ -14,6 +14,7 @@ from stenolog.apps.inspect.request_view.lines import END, PartLine, lines, outli
 from stenolog.apps.inspect.request_view.marks import RequestMarks
 from stenolog.apps.inspect.request_view.sent import Sent, explained_and_sent
 from stenolog.apps.views.asked_request import real_data, reasons_data
+from stenolog.apps.views.differences import call_before
 from stenolog.apps.views.envelope import Answer
 from stenolog.apps.views.lanes import slip, unrecorded
 from stenolog.domain.errors import PositionNotFoundError
@@ -94,7 +95,9 @@ def _answer(sent: Sent) -> dict[str, Any] | None:
 
 
 def view(query: Query) -> dict[str, Any]:
-    """Return an agent's request at a position."""
+    """Return an agent's request at a position; without one, the last that was sent if it has answered."""
+    if not query.word("at") and (sent := _last_sent(query)):
+        query.at = sent
     found = explained_request(query)
     fields = fields_of(query, found, END)
     turns = {row.position: row.words for row in query.index.turns}
@@ -105,6 +108,13 @@ def view(query: Query) -> dict[str, Any]:
         "outline": outline(found.request, turns) if found and fields["form"] == "read" else [],
         "shown_parts": {line.number for line in fields.get("lines", ()) if isinstance(line, PartLine)},
     }
+
+
+def _last_sent(query: Query) -> int:
+    """Return the position of the last request if it was answered, and nothing asked since; else 0."""
+    if query.agent and query.conversation.state().lane(query.agent).status == "idle":
+        return call_before(query.conversation, query.agent, query.head)
+    return 0
 
 
 def part(query: Query) -> dict[str, Any]:
