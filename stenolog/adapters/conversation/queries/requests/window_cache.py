@@ -175,7 +175,12 @@ class WindowCache:
     def nearest(self, key: Key, at: int) -> CachedWindow | None:
         """Return a key's last window of the past up to a position, the caller's until put back."""
         with self._guard:
-            places = [each.at for each in self._held if each._replace(at=0) == key and 0 < each.at <= at]
+            # The numbers first: most windows are of other conversations.
+            places = [
+                each.at
+                for each in self._held
+                if each.key == key.key and 0 < each.at <= at and each._replace(at=0) == key
+            ]
         return self.take(key._replace(at=max(places))) if places else None
 
     def put(self, key: Key, held: CachedWindow) -> None:
