@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from time import sleep
 from typing import Any
 
 import pytest
@@ -148,6 +149,19 @@ def test_a_page_that_is_not_done_says_so_and_asks_for_itself_again(
             first = client.get(path).text
             assert 'http-equiv="refresh"' in first
             assert "The page goes on by itself." in first
+
+
+def test_sums_of_a_part_are_dimmed_and_say_how_much_is_counted(
+    web: TestClient, log: stenolog.Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = ("/costs", "/?sort=-usd&group=project")
+    assert not any("counted so far" in web.get(path).text for path in pages)
+    fill(log["new"], "/code/new", 100)
+    monkeypatch.setattr(CostTable, "update", lambda table: sleep(1))
+    for path in pages:
+        page = web.get(path).text
+        assert ": 3 of 4 counted so far" in words(page)
+        assert 'class="figures dim"' in page or 'class="heading whole dim"' in page
 
 
 # The table of all conversations, which is kept.

@@ -27,7 +27,7 @@ from stenolog.apps.views.sorted_list import ConversationGroup, grouped
 from stenolog.domain.errors import InvalidEventError
 from stenolog.projections.context_curve.sparkline import sparkline
 
-from .costs import is_current
+from .costs import counted_so_far, is_current
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.search.lookup import Hit
@@ -77,6 +77,7 @@ def view(query: Query) -> dict[str, Any]:
         shown |= {
             "is_waiting": not is_counted,
             "left": query.costs.due - query.costs.done,
+            "so_far": counted_so_far(query, is_counted),
             "whole": heading(whole),
             "headings": {each.rows[0].name: heading(each) for each in groups} if group else {},
             "next": end if end < len(whole.rows) else 0,

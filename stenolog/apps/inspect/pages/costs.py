@@ -24,6 +24,13 @@ def is_current(query: Query) -> bool:
     return query.later("costs", object(), query.costs.update, PATIENCE) is not None
 
 
+def counted_so_far(query: Query, is_done: bool) -> str:
+    """Return how many of the conversations are counted, as "1 of 13"; empty if all are."""
+    known, left = len(query.costs.rows), query.costs.due - query.costs.done
+    total = max(query.log.count(), known)
+    return "" if is_done else f"{min(known, total - left)} of {total}"
+
+
 def view(query: Query) -> dict[str, Any]:
     """Return the sums of the conversations that are counted, and how many are not yet."""
     is_done = is_current(query)
@@ -44,6 +51,7 @@ def view(query: Query) -> dict[str, Any]:
         **data,
         "is_waiting": not is_done or bool(waiting),
         "left": 0 if is_done else query.costs.due - query.costs.done,
+        "so_far": counted_so_far(query, is_done),
         "titles": {name: title_of(query.log[name]) for name in names if name in query.log},
         **table_means(query),
     }
