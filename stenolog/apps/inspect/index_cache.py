@@ -85,7 +85,4 @@ def _extended(conversation: Conversation, index: ConversationIndex) -> Conversat
         index.take(entry)
     if entry is not None and index.position - before >= WORTH_KEEPING:
         folds.save_checkpoint(conversation, STORED, entry, index)
-        # An erasure meanwhile may have deleted the checkpoints before this one was written.
-        if any(erasure_of(each.event) for each in conversation.entries(after=index.position)):
-            conversation.log.checkpoints.erase_stream(conversation.key or 0)
     return index

@@ -25,6 +25,7 @@ from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.adapters.store.sidecar.checkpoints import RUN, CheckpointRun, interval_for
 from stenolog.domain.base.schema import schema_of
 from stenolog.domain.entry import Entry
+from stenolog.domain.erasure import erasure_of
 from stenolog.domain.errors import PositionNotFoundError
 from stenolog.domain.events import Damaged, ModeSwitch
 from stenolog.domain.lanes import turns
@@ -158,6 +159,7 @@ class FoldCursor(Generic[S]):
         self._after = kept.fold.after if kept.fold.kinds else kept.fold.evolve
         self._room = RUN
         self._runs: list[CheckpointRun] = []
+        self._is_written = False
         self._is_keepable = True  # until an entry names a turn rule that is not registered here
         self._begin()
 
@@ -187,6 +189,8 @@ class FoldCursor(Generic[S]):
         if at_head and self.position - self._begun >= WORTH_KEEPING and self.position > self._kept_at:
             self._keep(read)
         self._write()
+        if at_head and self._is_written:
+            _forget_erased(self.conversation, read.position)
 
     def _note(self) -> None:
         if self._room > RUN:
@@ -210,6 +214,7 @@ class FoldCursor(Generic[S]):
         if self._runs:
             _put(self.conversation, self.kept, *self._runs)
             self._runs.clear()
+            self._is_written = True
 
 
 def is_at(conversation: StreamHandle, position: int, digest: str) -> bool:
@@ -256,12 +261,20 @@ def load_checkpoint(
 
 
 def save_checkpoint(conversation: StreamHandle, kept: PersistentFold[S], entry: Entry, state: S) -> None:
-    """Keep the state of a fold at an entry."""
+    """Keep the state of a fold at the last entry that was read."""
     _put(
         conversation,
         kept,
         CheckpointRun(entry.position, _digest(entry), ((entry.position, kept.dump(state)),)),
     )
+    _forget_erased(conversation, entry.position)
+
+
+def _forget_erased(conversation: StreamHandle, position: int) -> None:
+    """Delete the checkpoints if words were erased after what was read up to a position."""
+    # The erasure may have deleted the checkpoints before this one was written.
+    if any(erasure_of(entry.event) for entry in conversation.entries(after=position)):
+        conversation.log.checkpoints.erase_stream(conversation.key or 0)
 
 
 def _put(conversation: StreamHandle, kept: PersistentFold[S], *runs: CheckpointRun) -> None:
