@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
+from stenolog.apps.views.asked_request import AskedRequest
 from stenolog.events import Usage
 from stenolog.parts import ImagePart, TextPart
 
@@ -192,6 +193,25 @@ def test_a_miss_of_the_cache_says_why_and_the_request_and_its_difference_say_the
     for address in ("/panel/talk?at=3&agent=a", "/diff/talk?at=3&agent=a"):
         shown = words(web.get(address).text)
         assert "cache: 0 of 50,000 tokens read; 50,000 read anew" in shown, address
+
+
+def test_no_request_is_built_before_the_words_of_an_answer_that_missed_the_cache(
+    web: TestClient, log: stenolog.Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(log)
+    talk = log["talk"]
+    for read in (48_000, 0):
+        receipt, usage = talk.request("a").receipt, Usage(input=50_000, output=9, cache_read=read)
+        talk.append(AssistantMessage(agent="a", text="Yes.", receipt=receipt, usage=usage))
+    built = []
+    request = AskedRequest.request
+    monkeypatch.setattr(AskedRequest, "request", lambda self: built.append(self) or request(self))
+    page = web.get("/piece/talk?first=1").text
+
+    assert "cache missed: 50,000 tokens read anew" in words(page)
+    assert "what changed" in words(page)
+    assert not built
+    assert "cache: 0 of 50,000 tokens read" in words(web.get(f"/panel/talk?at={len(talk) - 1}&agent=a").text)
 
 
 # Links that open the file of a call in an editor, if one was named.

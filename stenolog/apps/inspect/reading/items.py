@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from stenolog.adapters.providers.prices import listed, usd
 from stenolog.apps.inspect.entries.rows import Talk, entries_at, time_of
-from stenolog.apps.views.caches import read_by, why_words
+from stenolog.apps.views.caches import read_by, receipt_of, why_words
 from stenolog.apps.views.figures import lasted
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
@@ -261,7 +261,8 @@ def reader_of(query: Query) -> Reader:
     talk = query.conversation
 
     def why_missed(entry: Entry) -> str:
-        found = read_by(talk, entry)
+        # With a receipt both requests would be built: those of the panel say why.
+        found = None if receipt_of(entry) else read_by(talk, entry)
         return "" if found is None else why_words(found)
 
     given = query.open_calls, query.log.blobs, why_missed, query.word("agent"), query.editor_link
