@@ -24,6 +24,7 @@ from stenolog import (
 )
 from stenolog.adapters.providers.prices import listed, usd
 from stenolog.analysis import Prices, price_table
+from stenolog.apps.inspect.background import Later
 from stenolog.apps.inspect.pages import cost, costs
 from stenolog.apps.views.cost_table import CostTable
 from stenolog.events import Usage
@@ -205,6 +206,31 @@ def test_another_process_reads_the_rows_from_beside_the_log_and_other_prices_are
         for prices, is_incomplete in ((unknown, True), ((*free, *unknown), False), (free, False)):
             total = CostTable(again, prices).update().data()["total"]
             assert (total["known_cost_micro_usd"], total["cost_is_incomplete"]) == (0, is_incomplete)
+
+
+def test_sums_that_a_page_holds_stay_when_the_table_reads_more(log: stenolog.Log) -> None:
+    table = table_of(log)
+    held = table.spending(log["large"])
+    before = held.position, held.total, [*held.calls], {axis: {**sums} for axis, sums in held.axes.items()}
+    log["large"].append(AssistantMessage(agent="new", model="gpt-5", usage=Usage(input=10)))
+    table.update()
+
+    assert before == (held.position, held.total, held.calls, held.axes)
+    assert table.spending(log["large"]).position > held.position
+
+
+def test_work_that_failed_is_done_again_for_the_next_page() -> None:
+    later, faults = Later(), [OSError("database is locked")]
+
+    def work() -> int:
+        for fault in faults:
+            faults.clear()
+            raise fault
+        return 42
+
+    with pytest.raises(OSError, match="locked"):
+        later.get("costs", 7, work, 10)
+    assert later.get("costs", 7, work, 10) == 42
 
 
 # The list.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,9 +17,13 @@ from starlette.testclient import TestClient
 import stenolog
 from stenolog import AssistantMessage, ToolCall, ToolResult, UserMessage
 from stenolog.adapters.conversation.queries import folds
+from stenolog.adapters.conversation.queries.overviews import OVERVIEW
+from stenolog.adapters.store.sidecar.checkpoints import Checkpoints
 from stenolog.apps.inspect import index_cache
+from stenolog.apps.inspect.background import Later
 from stenolog.apps.inspect.index_cache import STORED, IndexCache
 from stenolog.apps.inspect.reading import markup
+from stenolog.apps.views.cost_table import CostTable
 
 from .hostile import addresses
 
@@ -108,17 +113,46 @@ def test_an_index_has_no_erased_word_in_memory_or_beside_the_log(
     assert [path.name for path in db.parent.iterdir() if has_word(path.read_bytes())] == []
 
 
-def test_an_index_that_is_written_during_an_erasure_does_not_stay(
-    log: stenolog.Log, db: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda talk: IndexCache().of(talk),
+        lambda talk: CostTable(talk.log, ()).update(),
+        lambda talk: folds.fold_at(talk, OVERVIEW),
+    ],
+    ids=["index", "costs", "fold"],
+)
+def test_what_is_kept_during_an_erasure_does_not_stay(
+    log: stenolog.Log, db: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[Any], object]
 ) -> None:
-    save = folds.save_checkpoint
+    put, kept = Checkpoints.put, []
 
-    def erase_before(*given: Any) -> None:
-        monkeypatch.setattr(folds, "save_checkpoint", save)
+    def erase_before(self: Checkpoints, key: int, fold: str, *given: Any) -> None:
+        monkeypatch.setattr(Checkpoints, "put", put)
+        kept.append(fold)
         _erase(log, db, elsewhere=True)
-        save(*given)
+        put(self, key, fold, *given)
 
     monkeypatch.setattr(index_cache, "WORTH_KEEPING", 1)
-    monkeypatch.setattr(folds, "save_checkpoint", erase_before)
-    IndexCache().of(log["demo"])
-    assert folds.load_checkpoint(log["demo"], STORED, None)[1] == 0
+    monkeypatch.setattr(folds, "WORTH_KEEPING", 1)
+    monkeypatch.setattr(Checkpoints, "put", erase_before)
+    read(log["demo"])
+    talk = log["demo"]
+    assert kept
+    assert kept[0] not in talk.log.checkpoints.names(talk.key or 0)
+
+
+def test_a_value_that_takes_long_and_is_made_during_an_erasure_is_not_kept() -> None:
+    later, goes, begun = Later(), Event(), Event()
+
+    def work() -> str:
+        begun.set()
+        goes.wait(10)
+        return "quince"
+
+    assert later.get("cost", 1, work, 0) is None
+    begun.wait(10)
+    later.forget()
+    goes.set()
+    assert later.get("cost", 1, lambda: "erased", 10) == "erased"
+    assert later.get("cost", 1, work, 0) == "erased"

@@ -16,6 +16,7 @@ from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, ToolCall, To
 from stenolog.apps.views.asked_request import AskedRequest
 from stenolog.events import Usage
 from stenolog.parts import ImagePart, TextPart
+from stenolog.projections.requests import Request
 
 from . import hostile
 from .words import words
@@ -203,9 +204,14 @@ def test_no_request_is_built_before_the_words_of_an_answer_that_missed_the_cache
     for read in (48_000, 0):
         receipt, usage = talk.request("a").receipt, Usage(input=50_000, output=9, cache_read=read)
         talk.append(AssistantMessage(agent="a", text="Yes.", receipt=receipt, usage=usage))
-    built = []
+    built: list[AskedRequest] = []
     request = AskedRequest.request
-    monkeypatch.setattr(AskedRequest, "request", lambda self: built.append(self) or request(self))
+
+    def build(self: AskedRequest) -> Request:
+        built.append(self)
+        return request(self)
+
+    monkeypatch.setattr(AskedRequest, "request", build)
     page = web.get("/piece/talk?first=1").text
 
     assert "cache missed: 50,000 tokens read anew" in words(page)

@@ -35,6 +35,9 @@ class Later:
             with self._lock:
                 done = self._done.get(key)
                 if done is not None and done.version == version:
+                    if done.error is not None:
+                        # It may have passed, as that of a locked database has: the next page tries again.
+                        del self._done[key]
                     break
                 thread = self._running.get(key) or self._start(key, version, work)
             if (left := end - time.monotonic()) <= 0:
@@ -48,6 +51,8 @@ class Later:
         """Forget all values."""
         with self._lock:
             self._done.clear()
+            # What is being computed has read what is to be forgotten.
+            self._running.clear()
 
     def _start(self, key: Hashable, version: object, work: Callable[[], Any]) -> Thread:
         def run() -> None:
@@ -56,6 +61,8 @@ class Later:
             except Exception as error:
                 done = Done(version, error=error)
             with self._lock:
+                if self._running.get(key) is not thread:
+                    return
                 self._done.pop(key, None)
                 self._done[key] = done
                 if len(self._done) > MOST_VALUES:

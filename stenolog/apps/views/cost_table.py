@@ -168,7 +168,7 @@ class CostTable:
             self._spendings[place] = found
             if len(self._spendings) > MOST:
                 self._spendings.popitem(last=False)
-            return found
+            return found.so_far()
 
     def _extended(self, conversation: Conversation, found: Spending, after: int) -> Spending:
         known = found.position
@@ -238,7 +238,7 @@ def row_of(found: ListedConversation, key: int, spending: Spending, prices: Pric
         cost_of(found, prices)[0],
         found.last.time.timestamp() if found.last and found.is_dated else 0.0,
         spending.total,
-        {axis: dict(sums) for axis, sums in spending.axes.items()},
+        spending.axes,
         dearest(spending.calls),
     )
 

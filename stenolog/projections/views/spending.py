@@ -6,6 +6,7 @@ Sums are of whole numbers, so those of each axis are the total to the last digit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from heapq import nsmallest
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -102,6 +103,13 @@ class Spending:
         for axis, name in names.items():
             sums = self.axes[axis]
             sums[name] = sums.get(name, NOTHING).plus(spent)
+
+    def so_far(self) -> Spending:
+        """Return these sums as they are now; they stay when this takes more entries."""
+        found = copy(self)
+        found.calls = [*self.calls]
+        found.axes = {axis: {**sums} for axis, sums in self.axes.items()}
+        return found
 
     def _spent(self, row: UsageRow) -> Spent:
         event = row.event
