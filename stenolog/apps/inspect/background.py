@@ -47,6 +47,12 @@ class Later:
             raise done.error
         return done.value
 
+    def last(self, key: Hashable) -> Any:
+        """Return the value of the version before, while a new one is computed; None without one."""
+        with self._lock:
+            done = self._done.get(key)
+        return None if done is None else done.value
+
     def forget(self) -> None:
         """Forget all values."""
         with self._lock:

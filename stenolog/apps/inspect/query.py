@@ -50,6 +50,12 @@ class Query:
         """Return a value that takes long, or None; see `Later.get`."""
         return self._indexes.later.get(key, version, work, seconds)
 
+    def last(self, key: Hashable) -> Any:
+        """Return the value before that which takes long, or None; see `Later.last`."""
+        # If words were erased, the index has it forget them.
+        self._indexes.of(self.conversation)
+        return self._indexes.later.last(key)
+
     @cached_property
     def costs(self) -> CostTable:
         """The costs of all conversations."""

@@ -32,11 +32,15 @@ def view(query: Query) -> dict[str, Any]:
     talk, prices = query.conversation, listed()
     place = {"name": talk.name, "at": query.at, **table_means(query)}
     found = query.later(("spending", talk.key), query.head, partial(_spending, query), PATIENCE)
+    # A conversation may grow faster than it is counted.
+    found = found or query.last(("spending", talk.key))
     if found is None:
         return {**place, "agent": query.agent, "total": None, "is_waiting": True}
     numbers = stats(talk, _agent(query), query.head, PATIENCE) if has_calls(talk) else None
     work = partial(calls_of, talk)
     calls: list[CacheCall] | None = query.later(("cache", talk.key), query.head, work, PATIENCE)
+    is_old = calls is None or found.position < query.head
+    calls = query.last(("cache", talk.key)) if calls is None else calls
     data = report_data(talk.name, found, calls or [], numbers, prices)
     misses = sorted(
         (call for call in calls or [] if call.is_miss), key=lambda call: -(call.cost(prices) or 0)
@@ -51,7 +55,8 @@ def view(query: Query) -> dict[str, Any]:
             call.position: cause_words(call.cause).partition("; `stenolog tap`")[0] for call in misses
         },
         "misses": sorted(data["misses"], key=lambda miss: -(miss["cost_micro_usd"] or 0)),
-        "is_waiting": calls is None or bool(numbers and numbers.curve.waiting),
+        "counted": found.position if found.position < query.head else 0,
+        "is_waiting": is_old or bool(numbers and numbers.curve.waiting),
         "gone": numbers.unexplained if numbers else None,
     }
 
