@@ -116,7 +116,8 @@ class Spending:
         assert isinstance(event, AssistantMessage | LlmError)
         used = event.usage
         if used is None:
-            return Spent(calls=1, unknown=int(isinstance(event, AssistantMessage)))
+            # A call that was cancelled in the midst of its answer is billed too.
+            return Spent(calls=1, unknown=int(isinstance(event, AssistantMessage) or bool(event.parts)))
         if used.cost is not None:
             cost, is_known = used.cost * MICRO_PER_USD, True
         else:
