@@ -27,6 +27,7 @@ from stenolog.analysis import Prices, price_table
 from stenolog.apps.inspect.background import Later
 from stenolog.apps.inspect.pages import cost, costs
 from stenolog.apps.views.cost_table import CostTable
+from stenolog.apps.views.sorted_list import grouped
 from stenolog.events import Usage
 from stenolog.projections.analysis.cache.stated import stated_calls
 
@@ -206,6 +207,57 @@ def test_another_process_reads_the_rows_from_beside_the_log_and_other_prices_are
         for prices, is_incomplete in ((unknown, True), ((*free, *unknown), False), (free, False)):
             total = CostTable(again, prices).update().data()["total"]
             assert (total["known_cost_micro_usd"], total["cost_is_incomplete"]) == (0, is_incomplete)
+
+
+def test_a_conversation_that_grows_faster_than_it_is_counted_has_the_sums_of_an_entry_before(
+    web: TestClient, log: stenolog.Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cost, "PATIENCE", 10)
+    head = len(log["large"])
+    assert "up to entry" not in web.get("/cost/large").text
+    log["large"].append(AssistantMessage(agent="coder", model="gpt-5", text="More.", usage=Usage(input=9)))
+    monkeypatch.setattr(cost, "PATIENCE", 0)
+    page = web.get("/cost/large").text
+
+    assert f"These are the sums up to entry {head}." in words(page)
+    assert "6 calls · 1 model" in words(page)
+    assert 'http-equiv="refresh"' in page
+
+
+def test_archived_conversations_are_told_apart_where_the_list_has_none(
+    web: TestClient, log: stenolog.Log
+) -> None:
+    assert "archived" not in words(web.get("/costs").text)
+    log["odd"].archive()
+
+    assert "in 3 conversations , 1 of them archived" in words(web.get("/costs").text)
+    assert web.get("/costs.json").json()["data"]["archived"] == 1
+    assert "All 2 conversations" in words(web.get("/?sort=-usd").text)
+
+
+def test_a_group_counts_what_forks_share_once_in_every_column_and_is_sorted_by_it(log: stenolog.Log) -> None:
+    log["small"].append(LlmError(agent="coder", category="timeout"))
+    for nth in range(8):
+        log["small"].fork(name=f"fork {nth}")
+    fill(log["other"], "/code/other", 3_000, turns=2)
+    log["large"].delete()
+    rows = table_of(log).update().listed()
+
+    for column in ("turns", "tokens", "usd"):
+        groups = grouped(rows, f"-{column}", by_project=True)
+        assert groups[0].folder == "/code/other", column
+    sums = {group.folder: (group.turns, group.errors) for group in groups}
+    assert sums["/code/bakery"] == (1, 1)
+
+
+def test_what_a_cancelled_answer_cost_is_not_known_if_some_of_it_was_said(log: stenolog.Log) -> None:
+    talk = log["small"]
+    before = table_of(log).spending(talk).total
+    for text in ("", "It begins"):
+        talk.append(LlmError(agent="coder", category="cancelled", text=text))
+    after = table_of(log).spending(talk).total
+
+    assert (after.calls - before.calls, after.unknown - before.unknown) == (2, 1)
 
 
 def test_sums_that_a_page_holds_stay_when_the_table_reads_more(log: stenolog.Log) -> None:

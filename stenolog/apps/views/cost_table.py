@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.conversation.queries.folds import PersistentFold
-from stenolog.adapters.conversation.queries.overviews import ListedConversation, listed
+from stenolog.adapters.conversation.queries.overviews import OVERVIEW, ListedConversation, listed
 from stenolog.adapters.providers.prices import source
 from stenolog.domain.erasure import erasure_of
 from stenolog.domain.errors import StenologError
 from stenolog.projections.fold import Fold
 from stenolog.projections.prices import Price, Prices
+from stenolog.projections.views.overview import Overview
 from stenolog.projections.views.spending import (
     AXES,
     DEAREST,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation, Log
     from stenolog.domain.entry import Entry
 
-VERSION = 1
+VERSION = 2
 """The version of a stored row."""
 READ_AT_ONCE = 1000
 """The new entries that are read for their conversations; of more, all heads are compared."""
@@ -50,8 +51,8 @@ MOST = 32
 class CostRow(NamedTuple):
     """A conversation in a list that can be sorted, and its sums.
 
-    `cost` is in micro-dollars, of all entries; None if nothing is known of it. `total`, `sums` and `dearest`
-    are without the entries that a fork shares with its parent. `last` is the last time in seconds.
+    `cost` is in micro-dollars, of all entries; None if nothing is known of it. `total`, `sums`, `dearest`
+    and what is `own` are without the entries that a fork shares with its parent. `last` is in seconds.
     """
 
     key: int = 0
@@ -70,6 +71,8 @@ class CostRow(NamedTuple):
     total: Spent = NOTHING
     sums: Sums = {}  # noqa: RUF012 - as above
     dearest: list[SpentCall] = []  # noqa: RUF012 - as above
+    own_turns: int = 0
+    own_errors: int = 0
 
 
 JSON = folds.Json(CostRow)
@@ -139,6 +142,7 @@ class CostTable:
         return shown
 
     def _sums(self) -> dict[str, Any]:
+        names = set(self._log.names())
         with self._changing:
             if self._dearest is None:
                 calls = ((row.name, call) for row in self.rows.values() for call in row.dearest)
@@ -147,6 +151,7 @@ class CostTable:
                 )
             return {
                 "conversations": len(self.rows),
+                "archived": sum(row.name not in names for row in self.rows.values()),
                 "total": sum_data("", self.total),
                 "by": axes_data(self.sums),
                 "dearest": [{"conversation": name, **call_row(call)} for name, call in self._dearest],
@@ -192,6 +197,8 @@ class CostTable:
             after = self._log.recorder.lineage(conversation.stream)[-1].after
             spending = self.spending(conversation, after)
             row = row_of(listed(conversation), conversation.key or 0, spending, self.prices)
+            shared = folds.fold_at(conversation, OVERVIEW, after) if after else Overview()
+            row = row._replace(own_turns=row.turns - shared.turns, own_errors=row.errors - shared.errors)
             for entry in conversation.entries(after=row.position - 1, at=row.position):
                 folds.save_checkpoint(conversation, self._kept_as, entry, row)
             return row

@@ -22,8 +22,6 @@ COLUMNS: dict[str, Callable[[CostRow], Any]] = {
     "last": lambda row: row.last,
 }
 """The keys by which a list is sorted."""
-SUMMED = ("turns", "errors", "tokens", "usd")
-"""The columns of which a group has the sum."""
 
 
 class ConversationGroup(NamedTuple):
@@ -34,15 +32,24 @@ class ConversationGroup(NamedTuple):
 
     @property
     def turns(self) -> int:
-        return sum(row.turns for row in self.rows)
+        return sum(row.own_turns for row in self.rows)
 
     @property
     def errors(self) -> int:
-        return sum(row.errors for row in self.rows)
+        return sum(row.own_errors for row in self.rows)
 
     @property
     def spent(self) -> Spent:
         return together(row.total for row in self.rows)
+
+
+SUMMED: dict[str, Callable[[ConversationGroup], int]] = {
+    "turns": lambda group: group.turns,
+    "errors": lambda group: group.errors,
+    "tokens": lambda group: group.spent.input + group.spent.output,
+    "usd": lambda group: group.spent.cost,
+}
+"""The columns of which a group has the sum."""
 
 
 def grouped(rows: Iterable[CostRow], sort: str, *, by_project: bool) -> list[ConversationGroup]:
@@ -64,5 +71,5 @@ def grouped(rows: Iterable[CostRow], sort: str, *, by_project: bool) -> list[Con
         folders.setdefault(row.folder, []).append(row)
     groups = [ConversationGroup(*each) for each in folders.items()]
     if column in SUMMED:
-        groups.sort(key=lambda group: sum(max(0, key(row)) for row in group.rows), reverse=is_falling)
+        groups.sort(key=SUMMED[column], reverse=is_falling)
     return groups
