@@ -62,8 +62,9 @@ def inspect_command(
 ) -> CommandResult | None:
     """Show conversations in the browser.
 
-    A PATH (a file, a folder or a pattern) is imported and watched meanwhile. A word is a conversation's name,
-    else a path, else a name's beginning; ./WORD is a path. In a pipe the first line of stdout is JSON: url.
+    A PATH (a file, a folder or a pattern) is imported and watched meanwhile. A word is looked for
+    among the names of conversations, then as a path, then as the beginning of a name; ./WORD is a path. In a
+    pipe the first line of stdout is JSON: url.
     """
     log = open_log(db, create=are_paths(db, words) if words else db == home_database())
     name, paths = name_or_paths(log, words)

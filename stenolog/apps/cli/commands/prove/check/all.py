@@ -23,8 +23,8 @@ from .requests import checked_requests
 def check_all_command(db: Database, words: tuple[str, ...], jobs: int | None, verbose: bool) -> CommandResult:
     """Check the log, and every agent's request, of all conversations.
 
-    `check log`, then `check requests`; the last line says what failed. A word is a conversation's name, else
-    a file, and checked as by `check file`.
+    `check log`, then `check requests`; the last line says what failed. A word is
+    looked for among the names of conversations; other words are files, checked as by `check file`.
     """
     target = ""
     if words:
