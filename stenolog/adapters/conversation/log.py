@@ -206,7 +206,6 @@ class Conversation(ReadableConversation):
         new = NewEntry(event, id, time)
         item = appends.prepare(self.log.edge, new)
         (record,) = self._recorder.append((item,), self.stream, expected)
-        self._recorder.select_records(self.stream, self.position - 1, self.position)
         return self._entry(record, new)
 
     def extend(self, events: Iterable[Event | NewEntry], *, expected: int | None = None) -> list[Entry]:
