@@ -15,6 +15,7 @@ from shutil import copyfileobj
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, cast
 
+from stenolog.adapters.plugins import plugin_at_fault
 from stenolog.domain.errors import CallerError, OperationalError, StenologError, UnknownFormatError
 
 from .conversion.converter import SourceConversation
@@ -231,7 +232,7 @@ class _Importing:
         except (StenologError, OSError):
             raise
         except Exception as error:
-            if self.batch.lost:
+            if self.batch.lost or plugin_at_fault(error):
                 raise
             found = f"{type(error).__name__}: {error}"
             raise UnknownFormatError(f"expected a file that its importer can read, found {found}") from error

@@ -52,6 +52,9 @@ _ABOUT_THE_SESSION = (
 _GIT = {"branch": "branch", "commit_hash": "commit", "repository_url": "repository"}
 """The facts about the working folder's repository, and the names that the settings have for them."""
 
+EXEC_ID = re.compile(r"[0-9a-f]{24}")
+"""The ids of what `codex exec --json` wrote, by their form."""
+
 
 class Line(NamedTuple):
     """One record: its key, its payload, when it was written."""
@@ -66,7 +69,7 @@ class Codex:
 
     def __init__(self, log: ExistingLog) -> None:
         self.writer = EventWriter("codex", MAIN, log)
-        self._is_told = any(not answer.first.startswith("#") for answer in log.answers.values())
+        self._is_told = any(EXEC_ID.fullmatch(answer.first) for answer in log.answers.values())
         """True if the log has what `exec` wrote of the thread, whose lines have other ids."""
         self.setup = SettingsWriter(self.writer)
         self.setup.card(MAIN, provider=read.PROVIDER)
