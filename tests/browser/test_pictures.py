@@ -73,7 +73,7 @@ def test_the_state_of_a_lane_and_the_way_to_it_stand_out(visit: Open, scheme: Sc
 def test_each_lane_is_shown_by_its_link(visit: Open) -> None:
     page = visit("/machine/demo?at=9&agent=coder")
 
-    page.get_by_role("navigation", name="Lanes").get_by_role("link", name="reviewer").click()
+    page.get_by_role("navigation", name="Agents").get_by_role("link", name="reviewer").click()
 
     page.get_by_role("heading", name="Machine of reviewer at 9").wait_for()
 

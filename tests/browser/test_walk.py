@@ -272,7 +272,7 @@ def test_by_keyboard_alone_a_stranger_reads_a_session_and_finds_the_dearest_requ
         looked("3-dearest")
         go_to(page, "main table a[href*='/cost/']", "Cache misses")
         dearest = page.get_by_role("row").filter(has_text="request").nth(1)
-        assert "miss: cause not known from this log" in dearest.inner_text()
+        assert "cause not known from this log" in dearest.inner_text()
         looked("4-why")
         go_to(page, "main table a[href*='/read/']", "cache missed")
         # The first call reads oven.py: who has asked for that?

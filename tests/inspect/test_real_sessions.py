@@ -72,7 +72,7 @@ def test_asked_otherwise_it_is_the_request_of_the_whole_log(log: stenolog.Log) -
                     )
                 except stenolog.errors.InvalidEventError:  # a mode switch stands there
                     continue
-                assert asked.request() == whole.other
+                assert asked.request().at_rate(whole.other.rate) == whole.other
 
 
 def test_every_screen_of_them_is_served(log: stenolog.Log) -> None:

@@ -27,6 +27,7 @@ from stenolog.domain.errors import InvalidPolicyError, RequestNotSendableError
 from stenolog.projections.formats import FORMATS, validate
 from stenolog.projections.messages.body_digest import turns
 from stenolog.projections.messages.rules import CUTS
+from stenolog.projections.messages.sizes import COUNTERS
 from stenolog.projections.requests import LaneId, build, every_request, lanes
 from stenolog.projections.requests.incremental.series import from_window, window, windows
 from stenolog.projections.requests.incremental.window import Window
@@ -103,7 +104,9 @@ def test_a_window_kept_up_is_the_window_folded_from_the_beginning(chosen: Policy
     for lane in lanes(entries):
         for length, made in enumerate(windows(entries, lane, chosen), 1):
             if length % 4 == 0:
-                assert made.snapshot == window(lane, chosen, entries[:length]).snapshot
+                assert (
+                    made.snapshot == window(lane, chosen, entries[:length], COUNTERS[chosen.counter]).snapshot
+                )
 
 
 @each_policy
