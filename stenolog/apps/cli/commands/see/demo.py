@@ -188,13 +188,18 @@ def _render_demo(conversation: Conversation, db: Database) -> Iterator[Piece]:
 def _paid_again(conversation: Conversation) -> Paragraph:
     """Return a paragraph: the price of what the cache missed, and the reason of the dearest miss."""
     calls, prices = calls_of(conversation), listed()
-    costs = {call: call.cost(prices) or 0 for call in calls if call.missed}
-    dearest = max(costs, key=costs.__getitem__)
+    total, missed = total_data(calls, prices), [call for call in calls if call.missed]
+    dearest = max(missed, key=lambda call: (call.cost(prices) or 0, call.missed))
+    cost = None if total["cost_is_incomplete"] else total["known_cost_micro_usd"]
     return paragraph(
-        f"{total_data(calls, prices)['missed']:,} tokens were paid for again: ${usd(sum(costs.values()))}. "
-        f"The dearest were {dearest.missed:,} at {dearest.position}, ${usd(costs[dearest])}: "
+        f"{total['missed']:,} tokens were paid for again: {_dollars(cost)}. "
+        f"The dearest were {dearest.missed:,} at {dearest.position}, {_dollars(dearest.cost(prices))}: "
         f"{cause_words(dearest.cause)}."
     )
+
+
+def _dollars(micro_usd: int | None) -> str:
+    return "at a price unknown here" if micro_usd is None else f"${usd(micro_usd)}"
 
 
 def _section(words: str, about: str) -> Iterator[Piece]:
