@@ -111,8 +111,8 @@ def fit(view: View, contents: Callable[[], Contents]) -> list[tuple[Cap, Size]]:
         if not view.counts(cap.rule):
             continue
         kept = fitting_units(sizes, cap, must_stay) - outstaying(view, shown, must_stay)
-        kept -= _held_by_half(shown, kept, sizes, cap, must_stay) if view.version > 5 else set()
         if len(kept) < len(shown.units):
+            kept -= _held_by_half(shown, kept, sizes, cap, must_stay) if view.version > 5 else set()
             recent = fitting_units(sizes, cap, {}) if view.version > 5 else set()
             counted = (i for i in kept if not is_free(i, cap, must_stay))
             oldest = min((min(positions_of(shown.units[i])) for i in counted), default=view.position)
