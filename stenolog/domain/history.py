@@ -1,6 +1,7 @@
 """The history of a log: a chain of records about what is not an entry.
 
-Conversations that were begun, forked, renamed, archived and deleted; entries that were imported or erased.
+Conversations that were begun, forked, renamed, archived and deleted; entries that were imported, erased, or
+withheld by those who exported them.
 
     digest = sha256(previous digest ‖ header ‖ sha256(salt ‖ name))
     header = number, stream, what, value, parent: each as UTF-8 text and ended by a line feed
@@ -31,6 +32,9 @@ FORKED: Final = "forked"
 IMPORTED: Final = "imported"
 RENAMED: Final = "renamed"
 UNARCHIVED: Final = "unarchived"
+WITHHELD: Final = "withheld"
+OF_ENTRIES: Final = (ERASED, IMPORTED, WITHHELD)
+"""The records of entries, and not of a conversation as a whole."""
 SALT_BYTES = 16
 _HEAD = re.compile(r"([0-9]{1,18})-([0-9]{1,18})-([0-9a-fA-F]{64})")
 
@@ -39,9 +43,9 @@ class Change(NamedTuple):
     """One record of the history.
 
     `value` is the fork's position, the time of archiving (microseconds since 1970, UTC), the position that
-    was erased, the last one that was imported, or the log's newest notification id at a deletion; else 0.
-    `parent` is the stream forked from, or the first imported position; else 0. `name` of an erasure is the
-    sha256 of what it left of the entry (see `erasure.effects_of`), as hexadecimal digits.
+    was erased or came withheld, the last one that was imported, or the log's newest notification id at a
+    deletion; else 0. `parent` is the stream forked from, or the first imported position; else 0. `name` of an
+    erasure is the sha256 of what it left of the entry (see `erasure.effects_of`), as hexadecimal digits.
     """
 
     number: int
@@ -147,6 +151,7 @@ class History:
         self.gone: set[int] = set()
         self.unnamed: set[int] = set()
         self.erased: dict[tuple[int, int], str] = {}
+        self.withheld: set[tuple[int, int]] = set()
         self.imported: dict[int, tuple[int, int]] = {}
         self.deleted_up_to = 0
         self.faults: list[Fault] = []
@@ -198,6 +203,8 @@ class History:
                     left := self.erased.setdefault((change.stream, change.value), change.name)
                 ) != change.name:
                     self._fault(change, change.stream, left or "nothing left of it", change.name or "nothing")
+            case "withheld":
+                self.withheld.add((change.stream, change.value))
             case "imported":
                 first, last = self.imported.get(change.stream, (change.parent, change.value))
                 # One range a stream: entries between two imports count as imported.

@@ -15,7 +15,7 @@ from stenolog.adapters.store.contract.values import PendingEntry, Stream
 from stenolog.adapters.store.reading.handle import StreamHandle, existing_key
 from stenolog.adapters.store.sidecar import erasures
 from stenolog.domain import erasure
-from stenolog.domain.entry import Entry, NewEntry
+from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import (
     ConversationExistsError,
     InvalidEventError,
@@ -26,13 +26,11 @@ from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch
 from stenolog.domain.lanes.lifecycle import BUSY
 from stenolog.domain.lanes.state import State
 from stenolog.domain.lanes.step import INITIAL, evolve
-from stenolog.domain.parts import FilePart, ImagePart
 from stenolog.domain.values import Control, Receipt
+from stenolog.projections.analysis.quotes import forms_of, texts_of
 
 WITHOUT_WORDS = "The summary of what came before was erased."
 """The summary that replaces one that was erased."""
-SHORTEST = 4
-"""Characters of a text that is looked for."""
 
 
 class Erased(NamedTuple):
@@ -182,7 +180,7 @@ def _blobs_with(conversation: StreamHandle, positions: Sequence[int]) -> set[str
     """
     log = conversation.log
     entries = (each for at in positions for each in conversation.entries(at - 1, at))
-    words = {form for entry in entries for text in _texts(entry) for form in _forms(text)}
+    words = {form for entry in entries for text in texts_of(entry.event) for form in forms_of(text)}
     holders = log.recorder.erasure.conversations_with(conversation.stream, positions[0])
     named = {
         sha
@@ -208,18 +206,3 @@ def _content(conversation: StreamHandle, sha: str) -> bytes:
         return zlib.decompress(content)  # the bytes of a whole request
     except zlib.error:
         return content
-
-
-def _texts(entry: Entry) -> Iterator[str]:
-    if isinstance(entry.event, Unknown):
-        return
-    for part in getattr(entry.event, "parts", ()):
-        if not isinstance(part, ImagePart | FilePart):
-            yield from (getattr(part, name, "") for name in ("text", "arguments", "raw"))
-
-
-def _forms(text: str) -> Iterator[bytes]:
-    if len(text.strip()) >= SHORTEST:
-        yield text.encode("utf-8", "replace")
-        yield json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "replace")
-        yield json.dumps(text)[1:-1].encode()

@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable, Iterator
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import is_gone
-from stenolog.domain.events import AssistantMessage, Event, LlmError
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, Unknown
+from stenolog.domain.parts import FilePart, ImagePart
 
 SHORTEST_TEXT = 12
 """A whole text of fewer characters may be elsewhere by chance."""
@@ -16,6 +17,8 @@ SHORTEST_LINE = 24
 """A line, or the arguments of a call, of fewer characters may do so."""
 LINES = 200
 """Number of lines looked for, the longest first."""
+SHORTEST = 4
+"""Characters of a text that is looked for in what must not have it."""
 
 
 def quoting(entries: Iterable[Entry], positions: Collection[int]) -> list[int]:
@@ -40,3 +43,22 @@ def _quotable(event: Event) -> Iterator[str]:
     yield from (line for line in map(str.strip, text.splitlines()) if len(line) >= SHORTEST_LINE)
     if isinstance(event, AssistantMessage | LlmError):
         yield from (call.arguments for call in event.tool_calls if len(call.arguments) >= SHORTEST_LINE)
+
+
+def texts_of(event: Event) -> Iterator[str]:
+    """Yield what an event says: texts, arguments of calls, instructions on cards."""
+    if isinstance(event, Unknown):
+        return
+    for part in getattr(event, "parts", ()):
+        if not isinstance(part, ImagePart | FilePart):
+            yield from (getattr(part, name, "") for name in ("text", "arguments", "raw"))
+    if isinstance(event, ModeSwitch):
+        yield from (card.persona for card in event.cards.values() if card is not None and card.persona)
+
+
+def forms_of(text: str) -> Iterator[bytes]:
+    """Yield a text as written and as JSON escapes it, if it is long enough."""
+    if len(text.strip()) >= SHORTEST:
+        yield text.encode("utf-8", "replace")
+        yield json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "replace")
+        yield json.dumps(text)[1:-1].encode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import takewhile
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -87,22 +87,36 @@ def proofs(
     With `within`, only those at positions in that range. Unreadable entries may be missing: requests built on
     them cannot be proved.
     """
+    found = rebuilt(entries, within=within, apis=apis, blobs=blobs, counters=counters)
+    return sorted(proof for proof, _ in found)
+
+
+def rebuilt(
+    entries: Iterable[Entry],
+    *,
+    within: Container[int] | None = None,
+    apis: Mapping[str, Format] = FORMATS,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counters: Mapping[str, Counter] = COUNTERS,
+) -> Iterator[tuple[Proof, Request | None]]:
+    """Yield the proofs in any order, each with the request in the form in which it was sent, if it was built.
+
+    Otherwise as `proofs`.
+    """
     log = list(entries)
     # Behind a gap nothing can be built, since a request rests on all entries before it.
     whole = [entry for at, entry in takewhile(lambda pair: pair[0] == pair[1].position, enumerate(log, 1))]
-    found: list[Proof] = []
     patches = Patches.of(log)
     groups: dict[tuple[LaneId, str, str], list[Sent]] = defaultdict(list)
     for sent in _sent(entry for entry in log if within is None or entry.position in within):
         if obstacle := _obstacle(sent, len(whole), apis, counters):
-            found.append(sent.proof("not-provable", obstacle))
+            yield sent.proof("not-provable", obstacle), None
         else:
             # Receipts of one lane, pipeline and policy are proved in one pass over the log.
             receipt = sent.receipt
             groups[sent.lane, receipt.pipeline, json.dumps(receipt.policy, sort_keys=True)].append(sent)
     for group in groups.values():
-        found += _prove(whole, group, patches, apis, blobs, counters)
-    return sorted(found)
+        yield from _prove(whole, group, patches, apis, blobs, counters)
 
 
 def _sent(log: Iterable[Entry]) -> Iterator[Sent]:
@@ -151,7 +165,7 @@ def _prove(
     apis: Mapping[str, Format],
     blobs: Mapping[str, bytes],
     counters: Mapping[str, Counter],
-) -> Iterator[Proof]:
+) -> Iterator[tuple[Proof, Request | None]]:
     waiting: dict[int, list[Sent]] = defaultdict(list)
     for sent in group:
         waiting[sent.receipt.view].append(sent)
@@ -163,25 +177,26 @@ def _prove(
     except StenologError as error:
         why = str(error)
     for left in waiting.values():
-        yield from (sent.proof("not-provable", why) for sent in left)
+        yield from ((sent.proof("not-provable", why), None) for sent in left)
 
 
 def _proved(
     sent: Sent, request: Request, patches: Patches, log: Sequence[Entry], blobs: Mapping[str, bytes]
-) -> Proof:
+) -> tuple[Proof, Request]:
     try:
-        found = _compared(sent, as_sent(request, sent.receipt, patches, blobs), log, blobs)
+        form = as_sent(request, sent.receipt, patches, blobs)
+        found = _compared(sent, form, log, blobs)
     except StoredDataError as error:
         unpatched = _compared(sent, request, log, blobs)
         if unpatched.outcome == "not-provable":  # an entry was erased, say, and the patch rests on it
-            return unpatched
-        return sent.proof("differs", str(error), request.sha256)
+            return unpatched, request
+        return sent.proof("differs", str(error), request.sha256), request
     if found.outcome != "same" or PATCH not in sent.receipt.plan:
-        return found
+        return found, form
     patch = patches.resolve(sent.receipt)
     plan: Any = sent.receipt.plan[PATCH]
     answers = _answer_ids(log[: sent.receipt.view]) if FOLLOWED in patch.front else ()
-    return found._replace(grade=grade_of(plan, patch, request.body, blobs, answers))
+    return found._replace(grade=grade_of(plan, patch, request.body, blobs, answers)), form
 
 
 def _answer_ids(entries: Iterable[Entry]) -> set[str]:

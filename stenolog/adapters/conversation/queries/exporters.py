@@ -44,8 +44,10 @@ EXPORTERS: LazyRegistry[Exporter] = LazyRegistry("a format to export")
 """Every exporter by its name."""
 _SHIPPED = "stenolog.adapters.importers.own.shipped_exporters"
 _PAGE = "stenolog.apps.inspect.one_file.exporter"  # by its name, as a plugin's: an app is above us
+_EVIDENCE = "stenolog.adapters.importers.evidence.exporter:TO_EVIDENCE"
 for _name in ("jsonl", "openai", "markdown", "html", "json", "curl", "python", "pytest"):
     EXPORTERS.add_reference(_name, f"{_PAGE if _name == 'html' else _SHIPPED}:TO_{_name.upper()}")
+EXPORTERS.add_reference("evidence", _EVIDENCE)
 
 
 def export(

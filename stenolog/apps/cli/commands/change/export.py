@@ -39,7 +39,7 @@ PLACE = click.Path(allow_dash=True, path_type=Path)
     metavar="FORM",
     default="jsonl",
     show_default=True,
-    help="The form: jsonl, openai, markdown, html; json, curl, python, pytest of one request.",
+    help="The form: jsonl, evidence, openai, markdown, html; json, curl, python, pytest of one request.",
 )
 @takes_agent_else("for forms of one agent, such as openai; required if several")
 @click.option("--at", metavar="POSITION", help="Position or time of the request.")

@@ -1,0 +1,232 @@
+"""An evidence pack of a conversation, read from its log.
+
+The lines are those of `projections.evidence.lines`; `docs/reference/evidence.md` has the format.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+from stenolog._version import __version__
+from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
+from stenolog.adapters.store.contract.blobs import shas_in
+from stenolog.adapters.store.contract.inspection import DamagedRow, Inspection
+from stenolog.adapters.store.contract.values import Segment
+from stenolog.adapters.store.reading import arguments
+from stenolog.domain import history
+from stenolog.domain.entry import Entry, Record, left_hash, microseconds, to_entry
+from stenolog.domain.errors import CorruptLogError
+from stenolog.domain.history import Change, History
+from stenolog.projections.analysis.quotes import quoting
+from stenolog.projections.evidence import lines
+from stenolog.projections.evidence.requests import Chosen, Wanted, choose_requests, receipt_at
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation.log import Conversation
+
+NAMING = (history.BEGUN, history.FORKED, history.RENAMED)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The contents of a pack: whose requests, what is withheld, the producer's statement."""
+
+    requests: Wanted = "newest"
+    withheld: Collection[int] = ()
+    statement: str = ""
+    whole_history: bool = False
+
+
+class Packed(NamedTuple):
+    """The result: entries, positions withheld, requests, and disclosed entries that quote withheld ones."""
+
+    entries: int
+    withheld: tuple[int, ...]
+    chosen: Chosen
+    quoting: tuple[int, ...]
+
+
+def write_pack(conversation: Conversation, stream: IO[str], asked: Asked = Asked()) -> Packed:
+    """Write the evidence pack of a conversation as text.
+
+    Raises `CallerError` for a request that cannot be shown, `CorruptLogError` for an entry whose erasure is
+    not recorded, `ConversationNotFoundError`, `PositionNotFoundError`.
+    """
+    facts = _Facts.of(conversation, asked.whole_history)
+    records = list(conversation.records(at=facts.position))
+    withheld = _withheld(conversation, records, facts, asked.withheld)
+    entries = [to_entry(conversation.name, record) for record in records]
+    blobs = conversation.log.blobs
+    chosen = choose_requests(entries, asked.requests, withheld, blobs=blobs, counters=COUNTERS)
+    out = _Output(stream)
+    out.put(lines.statement_line(_statement(conversation, facts, records, asked)))
+    for change, previous, named in facts.changes:
+        out.put(lines.record_line(change, previous, named=named))
+    hidden = _hidden_receipts(entries, withheld, chosen)
+    seen: set[str] = set()
+    for record in records:
+        if record.position not in withheld and record.erased is None:
+            for sha in _blob_names(record, hidden):
+                if sha not in seen and sha in blobs:
+                    seen.add(sha)
+                    out.put(lines.blob_line(sha, blobs[sha]))
+        out.put(lines.entry_line(record, withheld=record.position in withheld))
+    for request in chosen.requests:
+        out.put(lines.request_line(request))
+    if asked.whole_history:
+        out.put(lines.heads_line(facts.heads))
+    out.end()
+    return Packed(len(records), tuple(sorted(withheld)), chosen, tuple(quoting(entries, withheld)))
+
+
+class _Facts(NamedTuple):
+    """The conversation at one moment, except its entries."""
+
+    position: int
+    digest: bytes
+    streams: Sequence[tuple[int, int]]
+    changes: Sequence[tuple[Change, bytes, bool]]
+    history: History
+    heads: Sequence[tuple[int, int, bytes]]
+    log_head: str
+
+    @classmethod
+    def of(cls, conversation: Conversation, whole: bool) -> _Facts:
+        key = conversation.key
+        if key is None:
+            raise arguments.missing(conversation.name, conversation.log.path)
+        with conversation.log.recorder.inspect() as inspection, inspection.at_one_moment():
+            segments = inspection.lineage(key)
+            changes, facts = _changes(inspection)
+            newest = inspection.newest()
+            keys = sorted(facts.listed) if whole else [key]
+            heads = list(zip(keys, inspection.heads_until(keys, newest), strict=True))
+        position, digest = next(head for each, head in heads if each == key)
+        last = {segment.key: segment.upto for segment in segments}
+        concerned = [
+            (change, previous, change.stream == key or change.what not in NAMING)
+            for change, previous in changes
+            if whole or _concerns(change, key, last)
+        ]
+        number, end = (changes[-1][0].number, changes[-1][0].digest) if changes else (0, b"")
+        flat = [(each, *head) for each, head in heads]
+        log_head = str(history.log_head(number, newest, end, flat)) if whole else ""
+        return cls(position, digest, _streams(segments), concerned, facts, flat, log_head)
+
+    def origin(self, position: int) -> tuple[int, int]:
+        """Return the stream that a position is of, and the position."""
+        return [key for key, first in self.streams if first <= position][-1], position
+
+
+def _changes(inspection: Inspection) -> tuple[list[tuple[Change, bytes]], History]:
+    """Return the records, each with the digest before it, and what they add up to."""
+    facts, found, previous = History(), list[tuple[Change, bytes]](), b""
+    for change in inspection.history():
+        if isinstance(change, DamagedRow):
+            raise CorruptLogError(
+                f"history: {change.pointer}: expected {change.expected}, found {change.found}"
+            )
+        facts.take(change)
+        found.append((change, previous))
+        previous = change.digest
+    return found, facts
+
+
+def _concerns(change: Change, key: int, last: dict[int, int]) -> bool:
+    if change.stream == key:
+        return True
+    if change.stream not in last:
+        return False
+    if change.what in (history.BEGUN, history.FORKED):
+        return True
+    first = change.parent if change.what == history.IMPORTED else change.value
+    return change.what in history.OF_ENTRIES and first <= last[change.stream]
+
+
+def _withheld(
+    conversation: Conversation, records: Iterable[Record], facts: _Facts, asked: Collection[int]
+) -> set[int]:
+    """Return the positions to withhold, with those that came withheld.
+
+    Raises `CorruptLogError` for another one without words and without a record of its erasure.
+    """
+    withheld = {conversation.checked(position, least=1) for position in asked}
+    for record in records:
+        if record.erased is None or record.position in withheld:
+            continue
+        origin = facts.origin(record.position)
+        if origin in facts.history.withheld:
+            withheld.add(record.position)
+        elif facts.history.erased.get(origin) != left_hash(record.payload):
+            raise CorruptLogError(
+                f"{conversation.name!r} at position {record.position}: erased without a record in the "
+                "history, as an earlier release imported it; withhold the entry"
+            )
+    return withheld
+
+
+def _hidden_receipts(entries: Iterable[Entry], withheld: Collection[int], chosen: Chosen) -> set[int]:
+    """Return the answers whose receipts may name blobs with withheld words: whole requests are among them."""
+    first, shown = min(withheld, default=0), {request.position for request in chosen.requests}
+    return {
+        entry.position
+        for entry in entries
+        if first and (receipt := receipt_at(entry)) and receipt.view >= first and entry.position not in shown
+    }
+
+
+def _blob_names(record: Record, hidden: Collection[int]) -> list[str]:
+    """Return what may be blobs that an entry names; of a hidden receipt nothing."""
+    payload = record.payload
+    if record.position in hidden:
+        event = json.loads(payload)
+        event.pop("receipt", None)
+        payload = json.dumps(event).encode()
+    return sorted(shas_in(payload))
+
+
+def _statement(
+    conversation: Conversation, facts: _Facts, records: Sequence[Record], asked: Asked
+) -> lines.Statement:
+    return lines.Statement(
+        conversation.name,
+        facts.position,
+        facts.digest.hex(),
+        facts.streams,
+        records[0].time,
+        records[-1].time,
+        microseconds(conversation.log.edge.clock()),
+        f"stenolog {__version__}",
+        asked.statement,
+        facts.log_head,
+    )
+
+
+class _Output:
+    """The lines on their way out, counted and hashed."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._lines = 0
+        self._hash = sha256()
+
+    @property
+    def sha256(self) -> str:
+        """The hash of all lines so far."""
+        return self._hash.hexdigest()
+
+    def put(self, line: str) -> None:
+        self._stream.write(line)
+        self._lines += 1
+        self._hash.update(line.encode())
+
+    def end(self) -> None:
+        self.put(lines.end_line(self._lines, self.sha256))
+
+
+def _streams(segments: Iterable[Segment]) -> list[tuple[int, int]]:
+    return [(segment.key, segment.after + 1) for segment in segments]

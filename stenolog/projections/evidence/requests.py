@@ -1,0 +1,125 @@
+"""Requests of an evidence pack: built again from the log, and only from what the pack shows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import CallerError
+from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.domain.lanes.state import address
+from stenolog.domain.values import Receipt
+from stenolog.projections.analysis.quotes import forms_of, texts_of
+from stenolog.projections.messages.body_digest import written
+from stenolog.projections.messages.message import EMPTY_BLOBS
+from stenolog.projections.messages.sizes import COUNTERS, Counter
+from stenolog.projections.requests.proofs import Proof, rebuilt
+from stenolog.projections.requests.request import Request
+from stenolog.projections.requests.transport import Transport
+
+from .lines import SentRequest
+
+Wanted: TypeAlias = Collection[int] | Literal["newest", "all"]
+"""The answers whose requests to show: their positions, the newest with a receipt, or all."""
+
+
+class Chosen(NamedTuple):
+    """The requests to show, by position, and why others are left out."""
+
+    requests: tuple[SentRequest, ...]
+    left_out: tuple[tuple[int, str], ...]
+
+
+def receipt_at(entry: Entry) -> Receipt | None:
+    """Return an answer's receipt."""
+    return entry.event.receipt if isinstance(entry.event, AssistantMessage | LlmError) else None
+
+
+def choose_requests(
+    entries: Sequence[Entry],
+    wanted: Wanted,
+    withheld: Collection[int],
+    *,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counters: Mapping[str, Counter] = COUNTERS,
+) -> Chosen:
+    """Return the wanted requests with their bytes.
+
+    Raises `CallerError` for a position without a receipt, and for one whose request cannot be shown; with
+    "newest" and "all" that request is left out.
+    """
+    answers = {entry.position: entry for entry in entries if receipt_at(entry) is not None}
+    if not isinstance(wanted, str):
+        for position in wanted:
+            if position not in answers:
+                raise CallerError(
+                    f"evidence: {position} is no answer with a receipt: its request is not known"
+                )
+        asked = {*wanted}
+    else:
+        shown = [position for position in answers if position not in withheld]
+        asked = {*(shown if wanted == "all" else shown[-1:])}
+    secret = _Withheld(entries, withheld)
+    found: list[SentRequest] = []
+    left_out: list[tuple[int, str]] = []
+    for proof, request in rebuilt(entries, within=asked, blobs=blobs, counters=counters) if asked else ():
+        made = _sent(answers[proof.position], proof, request, secret, blobs)
+        if isinstance(made, SentRequest):
+            found.append(made)
+        elif isinstance(wanted, str):
+            left_out.append((proof.position, made))
+        else:
+            raise CallerError(f"evidence: the request of {proof.position} cannot be shown: {made}")
+    return Chosen(tuple(sorted(found)), tuple(sorted(left_out)))
+
+
+class _Withheld:
+    def __init__(self, entries: Iterable[Entry], positions: Collection[int]) -> None:
+        self.positions = {*positions}
+        self._words = {
+            form
+            for entry in entries
+            if entry.position in self.positions
+            for text in texts_of(entry.event)
+            for form in forms_of(text)
+        }
+
+    def shown_by(self, request: Request, *contents: bytes | None) -> str:
+        """Return why a request would show something withheld; "" if it would not."""
+        if read := sorted(self.positions.intersection(request.read)):
+            return f"it was built from {read[0]}, which is withheld"
+        # A recorded program may send words that nothing says it has from an entry.
+        if any(words in content for content in contents if content for words in self._words):
+            return "it has words of a withheld entry"
+        return ""
+
+
+def _sent(
+    entry: Entry, proof: Proof, request: Request | None, secret: _Withheld, blobs: Mapping[str, bytes]
+) -> SentRequest | str:
+    """Return the request with its bytes, or why it cannot be shown."""
+    receipt = receipt_at(entry)
+    assert receipt is not None, "it is one of the answers"
+    if entry.position in secret.positions:
+        return "its answer is withheld"
+    # Only the bytes may be unprovable, of a program whose secrets were removed before they were kept.
+    if request is None or proof.outcome == "differs" or proof.found != receipt.sha256:
+        return proof.reason
+    body, sent = written(request.body), None
+    if receipt.sent and proof.outcome == "same":
+        sent = Transport.of(receipt.transport).render(request.body, blobs)
+    if why := secret.shown_by(request, body, sent):
+        return why
+    event = entry.event
+    return SentRequest(
+        entry.position,
+        address(getattr(event, "agent", ""), getattr(event, "task", "")),
+        receipt.api,
+        receipt.pipeline,
+        receipt.view,
+        sorted(request.read),
+        body,
+        receipt.sent if sent is not None else "",
+        None if sent == body else sent,
+    )
