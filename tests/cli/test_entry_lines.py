@@ -193,6 +193,7 @@ def test_the_log_accepts_every_kind_that_its_column_prints(demo: Cli) -> None:
 # `timeline`: short at first, whole with --full.
 
 
+SETTINGS = "Settings at the start: mode chat"
 LINES = "\n".join(f"line {number}" for number in range(1, 31))
 SOON = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 
@@ -281,15 +282,19 @@ def test_the_entries_that_a_rewind_has_hidden_are_one_line(cli: Cli, tmp_path: P
         log["x"].extend([*again, UserMessage("the last")], expected=7)
     short, full = cli("timeline", "x").out.splitlines(), cli("timeline", "x", "--full").out
 
-    assert short[1:] == [
+    assert short == [
         "user  2",
         "  question 1",
         "4 entries hidden: rewound to 2  3-6",
         "2 entries hidden: rewound to 2  8-9",
         "user  11",
         "  the last",
+        SETTINGS,
     ]
-    assert full.count("(out of context)") == 6
+    assert [row for row in full.splitlines() if "not sent" in row] == [
+        "not sent to the model now: entries 3 to 6",
+        "not sent to the model now: entries 8 to 9",
+    ]
 
 
 def test_entries_that_were_trimmed_are_no_rewind_and_a_single_one_is_shown(cli: Cli, tmp_path: Path) -> None:
@@ -297,8 +302,17 @@ def test_entries_that_were_trimmed_are_no_rewind_and_a_single_one_is_shown(cli: 
         log["x"].extend([*questions(6), spans((2, 4), (6, 6))], expected=0)
     short = cli("timeline", "x").out.splitlines()
 
-    assert short[1:5] == ["3 entries hidden  2-4", "user  5", "  question 4", "user  6 (out of context)"]
-    assert short[-1] == "system  hides 2-4, 6  8"
+    assert short == [
+        "3 entries hidden  2-4",
+        "user  5",
+        "  question 4",
+        "user  6 (not sent to the model now)",
+        "  question 5",
+        "user  7",
+        "  question 6",
+        "system  hides 2-4, 6  8",
+        SETTINGS,
+    ]
 
 
 def test_what_a_compaction_took_from_the_model_is_shown_to_the_reader(cli: Cli, tmp_path: Path) -> None:
@@ -317,4 +331,4 @@ def test_a_rewind_of_everything_leads_back_to_the_beginning(cli: Cli, tmp_path: 
     with stenolog.open(tmp_path / "talks.db") as log:
         log["x"].extend([*questions(2), spans((2, 3))], expected=0)
 
-    assert cli("timeline", "x").out.endswith("\n2 entries hidden: rewound to the beginning  2-3\n")
+    assert cli("timeline", "x").out.startswith("2 entries hidden: rewound to the beginning  2-3\n")

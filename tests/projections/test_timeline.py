@@ -194,7 +194,7 @@ def test_every_item_says_whose_it_is(said: Event, author: str) -> None:
         (ModeSwitch(mode=None, title=None), "mode cleared; title cleared"),
         (ModeSwitch(mode="run", agents=["a", "b"], title="Cats"), "mode run for a, b; title Cats"),
         (ModeSwitch(scope="addressed"), "scope addressed"),
-        (ModeSwitch(context_from=4), "context_from 4"),
+        (ModeSwitch(context_from=4), "only entries from 4 on are sent"),
         (
             ModeSwitch(hides=[PositionRange(first=1, last=2), PositionRange(first=4, last=4)]),
             "hides 1-2, 4",
@@ -219,7 +219,7 @@ def test_every_item_says_whose_it_is(said: Event, author: str) -> None:
 def test_a_mode_change_says_what_it_changes(switch: ModeSwitch, words: str) -> None:
     [item] = of(switch)
 
-    assert (item.detail, item.kind) == (words, "cut" if words.startswith(("hides", "context")) else "mode")
+    assert (item.detail, item.kind) == (words, "cut" if words.startswith(("hides", "only")) else "mode")
 
 
 def test_a_mode_switch_that_changes_nothing_is_not_shown() -> None:

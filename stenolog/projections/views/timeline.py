@@ -268,7 +268,6 @@ def changes(switch: events.ModeSwitch, cards: Mapping[str, AgentCard | None] = N
         "scope": (switch.scope, whose),
         "title": (switch.title, ""),
         "handoff": (switch.handoff, ""),
-        "context_from": (switch.context_from, whose),
         "hides": (switch.hides, ""),
         "turns": (switch.turns, ""),
         "run": (switch.active_run, ""),
@@ -276,6 +275,9 @@ def changes(switch: events.ModeSwitch, cards: Mapping[str, AgentCard | None] = N
     changed = [
         f"{name} {_preview(now)}{to}" for name, (now, to) in settings.items() if now is not events.UNCHANGED
     ]
+    if switch.context_from is not events.UNCHANGED:
+        which = f"only entries from {switch.context_from} on" if switch.context_from else "entries from 1 on"
+        changed.append(f"{which} are sent{whose.replace(' for ', ' to ', 1)}")
     changed += [f"{agent} joins" for agent in switch.joins] + [f"{agent} leaves" for agent in switch.leaves]
     changed += [f"{agent}: {_card_words(card, cards.get(agent))}" for agent, card in switch.cards.items()]
     if isinstance(switch.parent, ConversationRef):

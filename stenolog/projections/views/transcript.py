@@ -56,7 +56,7 @@ def _who(item: TimelineItem) -> str:
 
 
 def _when(item: TimelineItem) -> str:
-    hidden = " · out of context" if item.hidden else ""
+    hidden = " · not sent to the model now" if item.hidden else ""
     return f"{item.time:%Y-%m-%d %H:%M} · {item.position}{hidden}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from rich.cells import cell_len
 
@@ -36,6 +37,7 @@ STATUS = {
     "no result": "dim",
 }
 SIGNS = {"-": "red", "+": "green", " ": "dim", "@": "cyan"}
+NOT_SENT = "not sent to the model now"
 LINES_OF_OUTPUT = 8
 LINES_OF_NOTE = 1
 """The lines of a note that a client wrote by itself, such as a reminder."""
@@ -53,21 +55,27 @@ def drawn_timeline(
     """Yield the whole timeline. An answer that is only the `pass_token` is shown as a pass.
 
     `hides` are positions out of context by now, `compacted` those that a summary replaced. Unless `full`,
-    long outputs and notes are cut, and a run of hidden entries, or of a call's errors, is one line. `link`
-    returns the end of a call's style from its arguments.
+    long outputs and notes are cut, a run of hidden entries, or of a call's errors, is one line, and the
+    settings before the first words come last. `link` returns the end of a call's style from its arguments.
     """
     is_out, is_compacted, rest = within(hides), within(compacted), deque(items)
+    settings = [] if full else list(_popped_settings(rest))
 
     def is_hidden(position: int) -> bool:
         return is_out(position) and not is_compacted(position)
 
-    before = 0
+    before, is_said = 0, False
     while rest:
         run = [rest.popleft()]
         if not full:
             run += _popped(rest, run[0], is_hidden)
+        if not run[0].hidden:
+            is_said = False
+        elif len(run) == 1 and not is_said and (last := _last_hidden(rest)):
+            yield line((f"{NOT_SENT}: entries {run[0].position} to {last}", "magenta"))
+            is_said = True
         if len(run) == 1:
-            yield from _item(run[0], pass_token, full, link)
+            yield from _item(run[0], pass_token, full, link, is_said=is_said)
         elif run[0].hidden:
             is_rewound = bool(rest) and _is_rewind(rest[0])
             while rest and _is_rewind(rest[0]):
@@ -77,6 +85,20 @@ def drawn_timeline(
             yield _retries(run)
         if not run[0].hidden and run[0].kind not in ("mode", "cut"):
             before = max(run[-1].position, run[-1].result)
+    if settings:
+        yield wrapped((f"Settings at the start: {'; '.join(settings)}", "dim"), hang=2)
+
+
+def _popped_settings(rest: deque[TimelineItem]) -> Iterator[str]:
+    """Take the settings with which a conversation begins."""
+    while rest and rest[0].kind == "mode":
+        yield rest.popleft().detail
+
+
+def _last_hidden(rest: Iterable[TimelineItem]) -> int:
+    """Return the last position of the hidden items that come next; 0 if none does."""
+    run = takewhile(lambda item: item.hidden, rest)
+    return max((max(item.position, item.result) for item in run), default=0)
 
 
 def _popped(
@@ -102,7 +124,10 @@ def _hidden_run(run: Sequence[TimelineItem], before: int | None) -> Piece:
     return line((f"{len(positions)} entries hidden{to}", "magenta"), (where, "dim"), kept=1)
 
 
-def _item(item: TimelineItem, pass_token: str, full: bool, link: Callable[[str], str]) -> Iterator[Piece]:
+def _item(
+    item: TimelineItem, pass_token: str, full: bool, link: Callable[[str], str], *, is_said: bool
+) -> Iterator[Piece]:
+    """Yield the lines of an item; `is_said`: a line before says that it is hidden."""
     match item.kind:
         case "message" if pass_token and item.text.strip() == pass_token and item.author != "user":
             yield line((f"{item.author} passes  {item.position}", "dim"))
@@ -115,7 +140,7 @@ def _item(item: TimelineItem, pass_token: str, full: bool, link: Callable[[str],
         case "erased":
             yield line((item.detail, "dim"), (f"  {item.position}", "dim"), kept=1)
         case "message" | "error" | "cut" | "unknown" | "damaged":
-            yield from _message(item, full)
+            yield from _message(item, full, is_said)
 
 
 def _retried(item: TimelineItem) -> str:
@@ -141,11 +166,11 @@ def _mode_rule(detail: str) -> Piece:
     return line((shown, "magenta"), (f" {'─' * (cells - cell_len(shown) - 1)}", "dim"))
 
 
-def _message(item: TimelineItem, full: bool) -> Iterator[Piece]:
+def _message(item: TimelineItem, full: bool, is_said: bool) -> Iterator[Piece]:
     named = [name for name in item.to if name not in (item.author, USER)]
     to = f" → {', '.join(named)}" if named else ""
     detail = f"  {item.detail}" if item.detail else ""
-    hidden = "  (out of context)" if item.hidden else ""
+    hidden = f" ({NOT_SENT})" if item.hidden and not is_said else ""
     where, style = f"  {item.position}{hidden}", "red" if item.kind == "error" else "dim"
     is_long = cell_len(one_line(f"{item.author}{to}{detail}")) + len(where) + 2 > (width() or sys.maxsize)
     yield line(
