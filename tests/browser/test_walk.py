@@ -297,7 +297,22 @@ def test_a_dropped_file_is_imported_after_a_yes_and_a_hostile_name_is_text(
         assert page.get_by_text("Dropped, was I?").count() == 0
         page.evaluate(DROP, ["dropped.jsonl", message("Dropped, was I?")])
         page.get_by_role("button", name="Import", exact=True).click()
-        page.get_by_text("Dropped, was I?").wait_for()
+        page.locator("#text").get_by_text("Dropped, was I?").wait_for()
+
+
+def test_one_file_is_opened_once_it_is_imported_and_the_list_is_a_step_back(
+    browser: Browser, tmp_path: Path
+) -> None:
+    for _ in ("imported now", "known by now"):
+        with (
+            browsing.inspected(tmp_path / "talks.db", str(BAKERY)) as url,
+            browsing.opened(browser, url) as (page, _),
+        ):
+            page.locator("#text").get_by_text(QUESTION).wait_for(timeout=IMPORT_MS)
+            page.go_back()
+            page.get_by_role("link", name=QUESTION).wait_for()
+            page.wait_for_timeout(1_500)
+            assert page.locator("#text").count() == 0
 
 
 def test_without_the_option_the_page_says_how_a_dropped_file_is_imported(visit: Open) -> None:

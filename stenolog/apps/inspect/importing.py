@@ -67,7 +67,8 @@ def outcome_of(done: Report | Refused) -> FileOutcome:
 class ImportProgress(NamedTuple):
     """The files done of those found at first; and the sums of all outcomes, with files by reason.
 
-    `outcomes` is the number of them, those of files that have grown included.
+    `outcomes` is the number of them, those of files that have grown included. `opens` is the conversation of
+    the only file that was named, or of the one that was dropped last, and `opens_since` the outcomes by then.
     """
 
     is_running: bool
@@ -79,6 +80,8 @@ class ImportProgress(NamedTuple):
     unknown: int
     reasons: dict[str, list[str]]
     error: str
+    opens: str
+    opens_since: int
 
     @property
     def summary(self) -> str:
@@ -134,7 +137,7 @@ class Importing:
         self._outcomes: dict[str, FileOutcome] = {}
         self._outcomes_number, self._done, self._found = 0, 0, 0
         self._is_complete, self._is_over = not paths, False
-        self._error = ""
+        self._error, self._opens = "", ("", 0)
         self._process: BaseProcess | None = None
 
     def __enter__(self) -> Self:
@@ -165,6 +168,11 @@ class Importing:
         self._process.join()
         self._listener.join()
         self._spool.cleanup()
+
+    @property
+    def is_one_file(self) -> bool:
+        """Whether one file was named, whose conversation the first page leads to."""
+        return len(self.paths) == 1 and self.paths[0].is_file()
 
     @property
     def offers(self) -> list[Offer]:
@@ -199,6 +207,7 @@ class Importing:
             sum(each.is_unknown for each in outcomes),
             reasons,
             self._error,
+            *self._opens,
         )
 
     def _listen(self, messages: Connection) -> None:
@@ -210,6 +219,9 @@ class Importing:
                     self._outcomes[message.file] = message
                     self._outcomes_number += 1
                     self._done += not message.was_dropped
+                    if message.was_dropped or self.is_one_file:
+                        only = message.conversations[0] if len(message.conversations) == 1 else ""
+                        self._opens = only, self._outcomes_number
                 elif isinstance(message, int):
                     self._done, self._found = 0, message
                 elif message is None:

@@ -7,6 +7,9 @@ const PAUSE_MS = 500, STILL_MS = 1000;
 const place = document.getElementById("importing"), { root } = place.dataset;
 const box = document.getElementById("drop"), { token, most } = box.dataset;
 let told = place.querySelector(".words").dataset.outcomes, moved = 0, files = [];
+// The outcomes after which a conversation is opened: that of the only file named, or of one dropped.
+let opensAfter = new URLSearchParams(location.search).has("open") ? 0 : Infinity;
+if (!opensAfter) history.replaceState(null, "", location.pathname);  // whoever goes back means the list
 
 function parsed(text) {
   return text === null ? null : new DOMParser().parseFromString(text, "text/html");
@@ -19,6 +22,8 @@ function put(mine, theirs) {
 async function look() {
   const page = document.hidden ? null : parsed(await fetched(`${root}/importing`, {})), words = page?.querySelector(".words");
   if (words) {
+    const opened = words.querySelector("a");
+    if (opened && +opened.dataset.since > opensAfter) return location.assign(opened.href);
     const before = place.querySelector(".words").textContent;
     for (const each of [".words", ".bar", ".error", "details ul"]) put(place.querySelector(each), page.querySelector(each));
     place.querySelector("details").hidden = page.querySelector("details").hidden;
@@ -58,11 +63,12 @@ async function send(file) {
 
 box.addEventListener("close", async () => {
   if (box.returnValue !== "import") return;
-  const left = [], wrong = [];
+  const left = [], wrong = [], sent = +place.querySelector(".words").dataset.outcomes;
   for (const file of files) {
     const reason = await send(file);
     if (reason) { left.push(file); wrong.push(`${file.name}: ${reason}`); }
   }
+  if (files.length === 1 && !left.length) opensAfter = sent;
   offer(left, wrong.join("; "));
 });
 document.addEventListener("dragover", (event) => { if (hasFiles(event)) event.preventDefault(); });

@@ -62,9 +62,9 @@ def inspect_command(
 ) -> CommandResult | None:
     """Show conversations in the browser.
 
-    A PATH (a file, a folder or a pattern) is imported and watched meanwhile. A word is looked for
-    among the names of conversations, then as a path, then as the beginning of a name; ./WORD is a path. In a
-    pipe the first line of stdout is JSON: url.
+    A PATH (a file, a folder or a pattern) is imported and watched meanwhile; one file is opened. A word is
+    looked for among the names of conversations, then as a path, then as the beginning of a name; ./WORD is a
+    path. In a pipe the first line of stdout is JSON: url.
     """
     log = open_log(db, create=are_paths(db, words) if words else db == home_database())
     name, paths = name_or_paths(log, words)
@@ -113,9 +113,12 @@ def serve(
     )
     if opens is None:
         opens = imports is not None and bool(imports.paths) and sys.stdout.isatty() and has_browser()
+    asked = {"open": 1} if imports is not None and imports.is_one_file else {}
     try:
         with imports or nullcontext():
-            run_server(app, host, port, f"{path}?{urlencode({'token': app.state.token})}", opens=opens)
+            run_server(
+                app, host, port, f"{path}?{urlencode({**asked, 'token': app.state.token})}", opens=opens
+            )
     finally:
         if imports is not None and (progress := imports.progress()) and progress.is_running:
             files = f"{progress.done:,} of {counted(progress.found, 'file')}"
