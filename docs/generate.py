@@ -29,7 +29,7 @@ Answers go to stdout, progress to stderr; [Errors](errors.md) lists the exit cod
 
 | you write | as |
 |---|---|
-| a position | a number; `@` (the last); `@{error}` (the last error; also `user`, `assistant`, `tool`, `mode`); `@call:ID`; each with `~3` for the third entry before it; or an ISO time, for the last entry up to then |
+| an entry | its number; `@` (the last); `@{error}` (the last error; also `user`, `assistant`, `tool`, `mode`); `@call:ID`; each with `~3` for the third entry before it; or an ISO time, for the last entry up to then |
 | a policy | `full`, `delta`, `delta:20`, `last:50`, `summary:20`, `memory:20`, and budgets `tokens:16k`, `messages:80`, `characters:120k`, `bytes:1m`, joined by `+`; or the JSON of a card |
 | a conversation | a beginning that only one has; without it the newest, which stderr names |
 | a time (`--since`, `--until`) | a day or an ISO time (in UTC without a zone), `45m`, `2h`, `3d` or `1w` ago, `today`, `yesterday` |

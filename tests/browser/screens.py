@@ -33,7 +33,7 @@ SCREENS = {
     "read": Screen(f"/read/{DEMO}", "Where from?", "/", "A failing test"),
     "read, words": Screen(f"/read/{DEMO}?at=9&agent=coder&words=parser+local+time", "was in entry"),
     "conversation": Screen(f"/c/{DEMO}", "What coder is sent at", f"/read/{DEMO}", "Entries"),
-    "another agent": Screen(HERE, "What reviewer is sent at 9", f"/c/{DEMO}?at={AT}", "reviewer"),
+    "another agent": Screen(HERE, "What reviewer is sent at entry 9", f"/c/{DEMO}?at={AT}", "reviewer"),
     "request": Screen(f"/request/{DEMO}?at={AT}&agent=reviewer", "What reviewer is sent", HERE, "Request"),
     "cost": Screen(f"/cost/{DEMO}", "The dearest requests", HERE, "Cost"),
     "costs": Screen("/costs", "Cost of all conversations", "/", "Cost of all"),

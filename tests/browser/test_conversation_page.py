@@ -73,7 +73,7 @@ def test_a_click_shows_the_row_that_was_hit_and_nothing_moves(visit: Open) -> No
     before = page.evaluate("document.getElementById('list').scrollTop")
     page.locator(f"#p{hit}").click()
     page.locator(SHOWN.format(hit)).wait_for()
-    page.get_by_text(f"What coder is sent at {hit}").wait_for()
+    page.get_by_text(f"What coder is sent at entry {hit}").wait_for()
     assert number_at(page) == hit
     assert page.evaluate("document.getElementById('list').scrollTop") == before
     assert page.evaluate(ROW_HIT) == hit

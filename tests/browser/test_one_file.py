@@ -92,7 +92,7 @@ def test_the_request_of_the_last_call_is_shown_with_reasons_and_omissions(
     browser: Browser, demo: Path
 ) -> None:
     with from_disk(browser, demo, at="#at=35") as page:
-        page.get_by_text("What coder was sent at 34").wait_for()
+        page.get_by_text("What coder was sent at entry 34").wait_for()
         shown = page.inner_text("#side")
 
         assert "answered at 35" in shown

@@ -102,7 +102,7 @@ def test_turns_and_errors_are_reached_by_keys_and_back_leads_back(visit: Open) -
         page.keyboard.press(key)
         page.locator(CURRENT.format(at)).wait_for()
     page.keyboard.press("j")
-    page.get_by_text("What coder is sent at 10").wait_for()
+    page.get_by_text("What coder is sent at entry 10").wait_for()
     page.keyboard.press("G")
     page.locator(CURRENT.format(4 * TURNS + 2)).wait_for()
     page.locator("#outline").get_by_text(f"{TURNS} Please mend").wait_for()
@@ -130,13 +130,13 @@ def test_errors_are_reached_by_keys_at_the_calls_whose_results_they_are(visit: O
 
 def test_selected_words_lead_to_the_entry_that_put_them_into_the_request(visit: Open) -> None:
     page = visit("/read/long?at=17")
-    page.get_by_text("What coder is sent at 16").wait_for()
+    page.get_by_text("What coder is sent at entry 16").wait_for()
     page.evaluate(SELECT, "the number 4")
     page.keyboard.press("w")
     page.locator(".origin").get_by_role("link", name="entry 14").click()
     page.locator(".item.shown[data-position='14']").wait_for()
     assert page.evaluate("[...CSS.highlights.get('origin')].map(String)") == ["the number 4"]
-    page.get_by_text("What coder is sent at 16").wait_for()
+    page.get_by_text("What coder is sent at entry 16").wait_for()
 
 
 def test_words_of_a_result_a_person_and_a_model_are_told_apart(visit: Open) -> None:
@@ -184,7 +184,7 @@ def test_a_click_in_the_work_of_a_sub_agent_shows_its_request_and_keeps_the_page
     page.locator("#text > .piece > .item").nth(1).wait_for()
     page.keyboard.press("o")
     page.locator("details.agent .item .prose").get_by_text("Only cron does.").click()
-    page.get_by_text("What scout is sent at 4").wait_for()
+    page.get_by_text("What scout is sent at entry 4").wait_for()
     assert page.locator("#text > .piece > .item").count() == 2
     page.locator(CURRENT.format(3)).wait_for()
 

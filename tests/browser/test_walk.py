@@ -116,14 +116,14 @@ def test_keys_move_through_a_conversation_and_the_address_follows(visit: Open) -
         page.keyboard.press(key)
         page.wait_for_function("at => new URL(location).searchParams.get('at') == at", arg=str(at))
         page.locator(f"[aria-current=true][data-position='{at}']").wait_for()
-        page.get_by_text(f"What coder is sent at {at}").wait_for()
+        page.get_by_text(f"What coder is sent at entry {at}").wait_for()
 
 
 def test_the_slider_moves_by_arrow_keys(visit: Open) -> None:
     page = visit("/c/demo?at=9&agent=coder")
     page.locator("#slider").focus()
     page.keyboard.press("ArrowRight")
-    page.get_by_text("What coder is sent at 10").wait_for()
+    page.get_by_text("What coder is sent at entry 10").wait_for()
     assert address(page)[1]["at"] == "10"
 
 

@@ -190,7 +190,7 @@ def commanded(chat: Chat, folder: Path, *lines: str) -> Ran:
 def test_why_shows_the_last_request_with_its_reasons(chat: Chat, folder: Path) -> None:
     out = commanded(chat, folder, "/why").out
 
-    assert "request for assistant at 4 · openai-chat@1" in out
+    assert "request for assistant at entry 4 · format openai-chat@1" in out
     assert "kept by user: the user's words, as they are" in out
     assert "Second" in out
 

@@ -293,14 +293,14 @@ def test_of_a_log_that_was_imported_the_part_that_is_not_explained_is_counted_by
     cli("import", SESSION, "--name", "s")
 
     assert cli(*command, "--json").data["bill"]["unexplained"] == UNEXPLAINED
-    assert "not explained: " in " ".join(cli(*command).out.split())
+    assert "not in this log: " in " ".join(cli(*command).out.split())
 
 
 def test_the_request_of_an_imported_log_has_a_row_for_what_is_not_explained(cli: Callable[..., Any]) -> None:
     cli("import", SESSION, "--name", "s")
     rows = [" ".join(line.split()) for line in cli("request", "s", "--at", "7").out.splitlines()]
 
-    assert any(row.startswith("billed 1,927 unexplained, from the start: what came before") for row in rows)
+    assert any(row.startswith("billed 1,927 not logged, from the start: what came before") for row in rows)
 
 
 def test_a_log_that_begins_in_the_middle_does_not_name_what_it_lacks(
@@ -314,7 +314,7 @@ def test_a_log_that_begins_in_the_middle_does_not_name_what_it_lacks(
     shown = " ".join(cli("request", "cut", "--at", "2").out.split())
     found = cli("stats", "cut", "--json").data["unexplained"]
 
-    assert "unexplained, from the start" in shown
+    assert "not logged, from the start" in shown
     assert "from the start: what came before" in shown
     assert "from the start: what came before this file: not recorded" in " ".join(
         cli("stats", "cut").out.split()
@@ -335,7 +335,7 @@ def test_the_numbers_of_an_imported_log_say_how_much_is_not_explained(cli: Calla
         "rebuilt": 1218,
         "at": 15,
     }
-    assert "  not explained: 11,382 of the 12,600 tokens billed" in cli("stats", "s").out
+    assert "  not in this log: 11,382 of the 12,600 tokens billed" in cli("stats", "s").out
     assert cli("cost", "s").err.startswith("· the requests were sent by claude-code: tokens are as billed")
 
 

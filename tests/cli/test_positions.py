@@ -132,7 +132,7 @@ def test_a_beginning_shared_with_ones_forks_alone_means_the_conversation() -> No
     ("arguments", "told"),
     [
         (("--db", "other.db", "ls"), "Options go after the command: stenolog COMMAND --db …"),
-        (("fork", "demo", "--at", "3"), "Say --after POSITION or --before POSITION."),
+        (("fork", "demo", "--at", "3"), "Say --after ENTRY or --before ENTRY."),
         (("show", "3", "demo"), "the conversation comes first: stenolog show demo 3"),
         (("explain", "agent", "coder", "--agent", "x"), "An agent needs no option here: stenolog explain"),
     ],

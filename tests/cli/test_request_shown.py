@@ -50,7 +50,7 @@ def test_beside_the_tokens_stands_the_bill_and_how_much_of_it_the_log_does_not_h
     data = cli("request", "x", "--at", "2", "--json").data
 
     assert "billed 35,261 tokens, 10,403 of them cached, by the answer at 3" in out
-    assert "billed, not explained: some 35,000 tokens" in out
+    assert "billed, but not in this log: some 35,000 tokens" in out
     assert data["bill"]["unexplained"]["tokens"] == 35_261 - data["size"]["tokens"]
 
 
@@ -61,7 +61,7 @@ def test_a_request_that_has_no_answer_yet_is_told_beside_the_one_before_it(cli: 
     out = " ".join(cli("request", "x").out.split())
 
     assert "the request before it, at 2:" in out
-    assert "billed for the request at 2, not explained: some 35,000 tokens" in out
+    assert "billed for the request at 2, but not in this log: some 35,000 tokens" in out
 
 
 def test_without_a_bill_it_says_that_nothing_tells_how_much_was_sent_besides(
@@ -75,7 +75,7 @@ def test_without_a_bill_it_says_that_nothing_tells_how_much_was_sent_besides(
 def test_of_a_request_that_stenolog_sent_nothing_is_missing(demo: Cli) -> None:
     out = demo("request", "--agent", "coder", "--at", "2").out
 
-    assert "not explained" not in out
+    assert "but not in this log" not in out
     assert "not in this log" not in out
     assert "came from" not in out
 
@@ -90,7 +90,7 @@ def test_the_first_question_of_a_thread_has_a_request_though_its_agent_answers_l
     ran = cli("request", "42", "--at", "2")
 
     assert (ran.status, "How is the weather?" in ran.out) == (0, True)
-    assert "request for assistant at 2" in ran.out
+    assert "request for assistant at entry 2" in ran.out
 
 
 @pytest.mark.parametrize("columns", ["80", "100", "160"])

@@ -148,7 +148,7 @@ def test_words_that_are_no_command_of_a_group_are_those_of_its_default(demo: Cli
 
 
 SPELLINGS = {
-    "--at": "POSITION",
+    "--at": "ENTRY",
     "--output": None,
     "--limit": "N",
     "--since": "TIME",

@@ -30,8 +30,8 @@ def test_the_page_lists_them_and_opens_the_last_one_up_to_the_position(web: Test
     page = words(web.get("/compaction/demo").text)
     assert "summary at 102" in page
     assert "hidden at 104" in page
-    assert "A rewind or compaction at 104" in page
-    assert "A summary at 102" in words(web.get("/compaction/demo?at=103").text)
+    assert "A rewind or compaction at entry 104" in page
+    assert "A summary at entry 102" in words(web.get("/compaction/demo?at=103").text)
 
 
 def test_what_left_is_one_run_that_opens_and_texts_are_escaped(web: TestClient) -> None:

@@ -54,7 +54,7 @@ def test_an_entry_that_is_out_of_order_is_told_so(web: TestClient) -> None:
 def test_every_lane_has_a_picture_of_its_own(web: TestClient) -> None:
     page = web.get("/machine/demo?at=5&agent=%3Cb%3E").text
 
-    assert "Machine of <b> at 5" in unescape(page)
+    assert "Machine of <b> at entry 5" in unescape(page)
     assert "<b>&lt;b&gt;</b> is <b>idle</b>" in page
     assert "coder resulted" in words(page)  # what the entry did to another lane
 

@@ -80,10 +80,10 @@ def test_a_conversation_shows_its_entries_and_the_request_with_the_reason_for_ea
     web: TestClient, log: stenolog.Log
 ) -> None:
     shown = words(web.get("/c/demo").text)
-    assert "What coder is sent at 6" in shown
-    assert "kept · persona the agent's instructions" in shown
+    assert "What coder is sent at entry 6" in shown
+    assert "the agent's instructions kept by rule persona" in shown
     assert f"sha256 {log['demo'].request('coder').sha256[:12]}" in shown
-    assert "added · cut-off-error-note why the text before it is cut off 0 → 12 tokens" in shown
+    assert "why the text before it is cut off added by rule cut-off-error-note 0 → 12 tokens" in shown
 
 
 def test_another_position_is_another_address_and_what_came_later_is_dimmed(web: TestClient) -> None:
@@ -94,13 +94,13 @@ def test_another_position_is_another_address_and_what_came_later_is_dimmed(web: 
         "5",
         "6",
     ]
-    assert "What coder is sent at 2" in words(page)
+    assert "What coder is sent at entry 2" in words(page)
 
 
 def test_an_omission_stands_at_its_place_with_its_reason(web: TestClient, log: stenolog.Log) -> None:
     log["demo"].join("coder", policy=LastN(1))
     shown = words(web.get("/request/demo?agent=coder").text)
-    assert "left out: beyond-last" in shown
+    assert "left out: it is older than the last messages that the policy asks for" in shown
     assert shown.index("left out") < shown.index("continue")
 
 

@@ -57,7 +57,7 @@ MEANT = {
     "tokens": ("cost",),
     "help": ("--help", "COMMAND --help"),
     "version": ("-V",),
-    "diff": ("request --diff POSITION",),
+    "diff": ("request --diff ENTRY",),
     "blame": ("explain call",),
     "bisect": ("explain text",),
     "budget": ("cost --plan",),

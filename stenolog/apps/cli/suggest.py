@@ -60,8 +60,8 @@ def _where_the_option_goes(option: str, ctx: click.Context, words: str) -> str:
     if ctx.parent is None:
         return f" Options go after the command: {path} COMMAND {option} …"
     if option == "--at" and {"--after", "--before"} <= known:
-        return " Say --after POSITION or --before POSITION."
-    if option == "--at" and "POSITION" in words:
+        return " Say --after ENTRY or --before ENTRY."
+    if option == "--at" and "ENTRY" in words:
         return f" A position needs no option here: {path} {words}"
     if option == "--agent" and "AGENT" in words:
         return f" An agent needs no option here: {path} {words}"

@@ -171,7 +171,7 @@ class Importing:
 
     @property
     def is_one_file(self) -> bool:
-        """Whether one file was named, whose conversation the first page leads to."""
+        """True if one file was named: the first page leads to its conversation."""
         return len(self.paths) == 1 and self.paths[0].is_file()
 
     @property

@@ -131,7 +131,7 @@ class Bill(NamedTuple):
         over = self.tokens - self.rebuilt
         if self.is_short:
             bill = "" if self.is_its_own else f" for the request at {self.at}"
-            return f"billed{bill}, not explained: some {_rounded(over):,} tokens"
+            return f"billed{bill}, but not in this log: some {_rounded(over):,} tokens"
         billed = "billed" if self.is_its_own else f"the request at {self.at} was billed"
         if over > 0:
             return f"{billed} {_tokens(over)} more than rebuilt: sent besides, or counted otherwise"

@@ -107,7 +107,7 @@ def find_both(log: Log, words: Sequence[str], default: str | None = None) -> tup
 
 
 def _are_swapped(log: Log, first: str, second: str) -> bool:
-    if "POSITION" not in _wanted() or not POSITION.fullmatch(first) or POSITION.fullmatch(second):
+    if "ENTRY" not in _wanted() or not POSITION.fullmatch(first) or POSITION.fullmatch(second):
         return False
     return first not in log and bool(log.names(archived=True, prefix=second, limit=1))
 

@@ -118,7 +118,7 @@ def typed(db: Database, *words: str) -> str:
     return shlex.join(["stenolog", *words, *elsewhere])
 
 
-takes_at = click.option("--at", metavar="POSITION", default="@", help="Up to this position or time.")
+takes_at = click.option("--at", metavar="ENTRY", default="@", help="Up to this entry or time.")
 takes_format = click.option(
     "--format",
     "drawn_as",

@@ -40,7 +40,7 @@ def explanation_drawn(
         yield heading("It answers")
         yield wrapped(
             f"the request at {gone.at}: billed {gone.billed:,} tokens, rebuilt {gone.rebuilt:,}; ",
-            (f"not explained: {gone.in_words}", "yellow"),
+            (f"not in this log: {gone.in_words}", "yellow"),
             hang=2,
         )
     yield heading("In the requests of")

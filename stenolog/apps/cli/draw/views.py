@@ -81,8 +81,9 @@ def head_lines(request: Request, bill: Bill = NO_BILL) -> Iterator[Piece]:
     if held := sum(run.tokens for run in request.held_runs):
         tokens += f" and {held:,} held"
     yield wrapped(
-        ("request for ", "dim"), (address(request.agent, request.task), "bold cyan"), f" at {request.at}",
-        (f" · {request.api} · {tokens} · sha256 {request.sha256[:12]}…", "dim"),
+        ("request for ", "dim"), (address(request.agent, request.task), "bold cyan"),
+        f" at entry {request.at}",
+        (f" · format {request.api} · {tokens} · sha256 {request.sha256[:12]}…", "dim"),
         *((f" · as {request.agent} sent it", "green"),) * (request.patch is not None),
     )  # fmt: skip
     if request.rate != PLAIN:
@@ -112,7 +113,7 @@ def bill_lines(bill: Bill) -> Iterator[Piece]:
 def _unexplained(bill: Bill) -> Iterator[Sequence[Cell]]:
     if (gone := bill.unexplained) is None:
         return
-    rows = [("billed", f"{tokens:,}", f"unexplained, {words}") for tokens, words in gone.pieces]
+    rows = [("billed", f"{tokens:,}", f"not logged, {words}") for tokens, words in gone.pieces]
     lacking = f"not in this log: {', '.join(gone.parts)}"
     for what, tokens, text in rows or [("missing", "?" if gone.tokens is None else "", lacking)]:
         yield ("", "", "", (what, "yellow"), "", (tokens, "yellow"), (text, "dim"))

@@ -110,13 +110,13 @@ const fetched = await (async () => {
     if (row === undefined) {
       const first = log.gone.first[gone], last = log.gone.last[gone], [rule, does] = log.rules[log.gone.rule[gone]];
       return make("li", { class: "part left-out" }, leads(first), last > first ? make("span", {}, "–", leads(last)) : "",
-        " left out: ", make("b", {}, rule), `: ${does} · ${count(log.gone.tokens[gone])} tokens · ${said(first).slice(0, 300)}`);
+        " left out: ", make("b", {}, does || rule), ` · ${count(log.gone.tokens[gone])} tokens · ${said(first).slice(0, 300)}`);
     }
     const positions = from(row).filter(Boolean), [rule, does] = log.rules[log.rows.rule[row]], what = WHAT[log.rows.what[row]];
     const before = log.rows.in[row], now = before + log.rows.more[row];
     return make("li", { class: `part ${what}` },
       make("div", { class: "gutter" }, make("b", {}, log.roles[log.rows.role[row]]), " ", ...spaced(positions),
-        make("span", { class: "rule" }, `${what} · ${rule}`), " ", make("span", { class: "does" }, does), " ",
+        make("span", { class: "does" }, does), " ", make("span", { class: "rule" }, `${what} by rule ${rule}`), " ",
         make("span", { class: "tokens" }, before === now ? `${count(now)} tokens` : `${count(before)} → ${count(now)} tokens`)),
       words(textOf(row)));
   }
@@ -172,14 +172,14 @@ const fetched = await (async () => {
       const number = numbers.find((each) => log.requests[each][2] >= +at) ?? numbers.at(-1);
       if (number === undefined) return found.append(make("p", { class: "dim" }, "No request to a model has this.")), found;
       const [, api, view, answer, why, sha, same, , ...differences] = log.requests[number];
-      found.append(make("h2", {}, `What ${agent} ${answer ? "was" : "is"} sent at ${view}`));
+      found.append(make("h2", {}, `What ${agent} ${answer ? "was" : "is"} sent at entry ${view}`));
       if (!differences.length) return found.append(make("p", {}, `It cannot be built here: ${log.reasons[why]}`)), found;
       const rebuilt = numbersOf(number), lines = linesOf(rebuilt);
       const tokens = rebuilt[0].reduce((sum, row) => sum + log.rows.in[row] + log.rows.more[row], 0);
       const proof = ["rebuilt from what the log has", "the same as was sent", "not what was sent",
         "cannot be proved: an entry of it was erased or lost, or another release built it"][same];
-      const ends = answer ? ["answered at ", leads(answer)] : [why >= 0 ? `not sent: ${log.reasons[why]}` : "would be sent next"];
-      found.append(make("p", { class: "dim facts" }, `${log.apis[api]} · some ${count(tokens)} tokens · `, ...ends,
+      const ends = answer ? ["answered at entry ", leads(answer)] : [why >= 0 ? `not sent: ${log.reasons[why]}` : "would be sent next"];
+      found.append(make("p", { class: "dim facts" }, `format ${log.apis[api]} · some ${count(tokens)} tokens · `, ...ends,
         ` · ${sha ? `sha256 ${sha}…, ` : ""}${proof}`));
       const hidden = Math.max(0, lines.length - MOST_PARTS), list = make("ol", { class: "parts" }, ...lines.slice(hidden).map(part));
       if (hidden) {

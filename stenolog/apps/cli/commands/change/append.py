@@ -35,9 +35,9 @@ IN_WORDS = ("user", "system", "assistant")
 @click.option("--time", metavar="TIME", help="Default: now.")
 @click.option(
     "--expected",
-    metavar="POSITION",
+    metavar="ENTRY",
     type=click.IntRange(0),
-    help="The conversation's last position; 0: new.",
+    help="The conversation's last entry; 0: new.",
 )
 @click.argument("target", metavar="CONVERSATION", shell_complete=names)
 @click.argument("events", metavar="[EVENT]...", nargs=-1)

@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 @click.option("--reason", default="", help="Why; kept in the log.")
 @click.option("--by", metavar="NAME", help="Who erases. Default: the system's user.")
 @takes_name
-@click.argument("positions", metavar="POSITIONS...", nargs=-1, required=True)
+@click.argument("positions", metavar="ENTRIES...", nargs=-1, required=True)
 @takes_db
 def erase_command(
     db: Database, target: str, positions: Sequence[str], yes: bool, reason: str, by: str | None
 ) -> CommandResult:
     """Erase the words of entries permanently.
 
-    From every file of the log. Position and digest stay, so the log can still be checked. `stenolog explain
-    value` finds quotes elsewhere. Positions: 8 41, or 40-44,91.
+    From every file of the log. Number and digest stay, so the log can still be checked. `stenolog explain
+    value` finds quotes elsewhere. Entries: 8 41, or 40-44,91.
     """
     conversation = find_conversation(open_log(db), target)
     spans = position_ranges(positions, partial(resolve, conversation))

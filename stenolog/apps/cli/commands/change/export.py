@@ -42,7 +42,7 @@ PLACE = click.Path(allow_dash=True, path_type=Path)
     help="The form: jsonl, evidence, openai, markdown, html; json, curl, python, pytest of one request.",
 )
 @takes_agent_else("for forms of one agent, such as openai; required if several")
-@click.option("--at", metavar="POSITION", help="Position or time of the request.")
+@click.option("--at", metavar="ENTRY", help="Entry or time of the request.")
 @takes_conditions
 @click.option(
     "-o",

@@ -15,8 +15,8 @@ from stenolog.apps.cli.lines import CommandResult, done
 
 
 @command("fork", example="stenolog fork demo --after 4 --name retry")
-@click.option("--after", metavar="POSITION", help="Fork after this position or time,")
-@click.option("--before", metavar="POSITION", help="or before it.")
+@click.option("--after", metavar="ENTRY", help="Fork after this entry or time,")
+@click.option("--before", metavar="ENTRY", help="or before it.")
 @click.option("--name", metavar="NAME", help="Default: made from the parent's.")
 @click.option(
     "--pending",
@@ -37,7 +37,7 @@ def fork_command(
 ) -> CommandResult:
     """Begin a new conversation that shares a beginning."""
     if (after is None) == (before is None):
-        raise click.UsageError("say where: --after POSITION or --before POSITION")
+        raise click.UsageError("say where: --after ENTRY or --before ENTRY")
     conversation = find_conversation(open_log(db), target)
     position = (
         resolve(conversation, after, least=0) if after is not None else resolve(conversation, str(before)) - 1

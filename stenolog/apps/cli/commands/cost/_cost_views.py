@@ -196,7 +196,7 @@ def _report_drawn(log: Log, data: Mapping[str, Any], where: str) -> Iterator[Pie
     yield wrapped((f"{calls}{_cost_of_misses(data.get('cache'))}", "bold"))
     if (gone := data.get("unexplained")) and gone["tokens"]:
         words = (
-            f"billed and not explained: {gone['tokens']:,} of {gone['billed']:,} tokens of {data['agent']}"
+            f"billed, but not in this log: {gone['tokens']:,} of {gone['billed']:,} tokens of {data['agent']}"
         )
         yield wrapped((f"{words}: {Unexplained(**gone).in_words}", "yellow"), hang=2)
     if where:

@@ -44,7 +44,7 @@ Row: TypeAlias = tuple[str, usages.UsageTotals]
     "--by", metavar="WHAT", type=OneOf(BY), default="agent", help=f"A line for each {', '.join(BY)}."
 )
 @click.option("--prices", type=PLAIN_FILE, help="Your prices, TOML or JSON.")
-@click.option("--at", metavar="POSITION", help="Up to this position or time.")
+@click.option("--at", metavar="ENTRY", help="Up to this entry or time.")
 @click.option("--since", metavar="TIME", help="Only from this time on.")
 @click.option("--until", metavar="TIME", help="Only up to this time.")
 @click.option("--plan", is_flag=True, help="What other policies would cost and lose.")

@@ -70,7 +70,7 @@ def _drawn(found: Stats, plot: Path | None) -> Iterator[Piece]:
         budget = [f"a budget of {curve.budget:,} tokens"] if curve.budget else []
         yield line(f"  {', '.join([*budget, *counts])}")
     if (gone := found.unexplained) is not None and gone.tokens:
-        words = f"  not explained: {gone.tokens:,} of the {gone.billed:,} tokens billed for its requests"
+        words = f"  not in this log: {gone.tokens:,} of the {gone.billed:,} tokens billed for its requests"
         yield wrapped((f"{words}: {gone.in_words}", "yellow"), hang=4)
     for step in curve.steps(STEPS):
         yield line((f"  {step.tokens:+,} tokens with the request at {step.at:,}", "dim"))

@@ -36,8 +36,8 @@ LOOK = 0.5
 @click.option("--to", metavar="NAME", multiple=True, help="Whom the message is for; repeatable.")
 @click.option("--id", metavar="ID", default="", help="Id of the entry, appended once.")
 @click.option("--cancel", is_flag=True, help="Stop all agents.")
-@click.option("--approve", is_flag=False, flag_value="", metavar="[POSITION]", help="Approve a call.")
-@click.option("--refuse", is_flag=False, flag_value="", metavar="[POSITION]", help="Refuse a call.")
+@click.option("--approve", is_flag=False, flag_value="", metavar="[ENTRY]", help="Approve a call.")
+@click.option("--refuse", is_flag=False, flag_value="", metavar="[ENTRY]", help="Refuse a call.")
 @click.option("--wait", is_flag=True, help="Print the answers, until all agents rest.")
 @click.argument("message", required=False)
 @takes_db

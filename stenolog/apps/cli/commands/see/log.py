@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @command("log", example="stenolog log demo -n 5")
 @click.option("-n", "--limit", "last", metavar="N", type=click.IntRange(min=1), help="Only the last N.")
-@click.option("--after", metavar="POSITION", default="0", help="Only what comes after it.")
+@click.option("--after", metavar="ENTRY", default="0", help="Only what comes after it.")
 @takes_at
 @click.option("--since", metavar="TIME", help="Only from this time on.")
 @click.option("--until", metavar="TIME", help="Only up to this time.")

@@ -18,9 +18,9 @@ from stenolog.apps.cli.lines import CommandResult, Piece
 
 @command("show", example="stenolog show demo @{error}")
 @click.option("--raw", is_flag=True, help="Only text and arguments of tool calls.")
-@takes_conversation_and("[POSITION]")
+@takes_conversation_and("[ENTRY]")
 def show_command(db: Database, words: tuple[str, ...], raw: bool) -> CommandResult:
-    """Show one entry whole; the last one without POSITION.
+    """Show one entry whole; the last one without ENTRY.
 
     Signatures are counted; --json has them.
     """

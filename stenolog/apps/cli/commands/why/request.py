@@ -24,11 +24,11 @@ from stenolog.domain.errors import InvalidEventError
 
 @command("request", example="stenolog request demo --agent coder --at 9 --diff 6")
 @agents.takes_agent
-@click.option("--at", metavar="POSITION", default="@", help="Show the request at this position or time.")
+@click.option("--at", metavar="ENTRY", default="@", help="Show the request at this entry or time.")
 @agents.takes_api
 @click.option("--policy", metavar="POLICY", help="What is sent, such as last:50+tokens:16k.")
 @click.option("--budget", metavar="N", help="The most tokens, such as 16k.")
-@click.option("--without", multiple=True, metavar="POSITIONS", help="Leave out entries: 91 or 40-44,91.")
+@click.option("--without", multiple=True, metavar="ENTRIES", help="Leave out entries: 91 or 40-44,91.")
 @click.option("--mode", metavar="WORD", help="Another mode, such as chat, agent, run.")
 @click.option("--edit", multiple=True, metavar="AT:TEXT", help="Put this text there; repeatable.")
 @click.option("--why", is_flag=True, help="Show the reason for each part.")
@@ -39,9 +39,7 @@ from stenolog.domain.errors import InvalidEventError
     help="Show part N and its reason; 0: prompt, tools.",
 )
 @click.option("--dropped", is_flag=True, help="Show what was left out, and why.")
-@click.option(
-    "--diff", "before", metavar="POSITION", help="Show what changed since; call: since the last call."
-)
+@click.option("--diff", "before", metavar="ENTRY", help="Show what changed since; call: since the last call.")
 @click.option("--other", metavar="NAME", help="Show what differs from this agent's.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if they differ.")
 @click.option("--built", is_flag=True, help="Show it as stenolog builds it, not as sent.")

@@ -29,7 +29,7 @@ from stenolog.apps.cli.commands.prove.check.log import NONE
 
 
 @command("requests", example="stenolog check requests demo --all-prefixes")
-@click.option("--all-prefixes", is_flag=True, help="At every position, not only the last.")
+@click.option("--all-prefixes", is_flag=True, help="At every entry, not only the last.")
 @takes_apis
 @takes_format
 @takes_jobs

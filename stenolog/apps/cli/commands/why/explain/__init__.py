@@ -6,7 +6,7 @@ GROUP = Commands(
     __name__,
     """Say where an entry, a call or a text came from and went.
 
-    `explain [CONVERSATION] [POSITION]` explains an entry; the commands explain more.
+    `explain [CONVERSATION] [ENTRY]` explains an entry; the commands explain more.
     """,
     example="explain demo 5",
     default="entry",

@@ -14,7 +14,7 @@ from stenolog.apps.views.positions import is_number
 
 
 @command("call", example="stenolog explain call demo 3")
-@takes_conversation_and("POSITION[/CALL]")
+@takes_conversation_and("ENTRY[/CALL]")
 def explain_call_command(db: Database, words: tuple[str, ...]) -> CommandResult:
     """Say who asked for a tool call.
 

@@ -29,15 +29,15 @@ FATES = {"kept": "green", "new": "cyan", "only in the summary": "yellow", "gone"
 
 @command("compaction", example="stenolog explain compaction demo --agent coder")
 @takes_agent
-@click.option("--with", "restore", metavar="POSITION", help="With this entry put back.")
+@click.option("--with", "restore", metavar="ENTRY", help="With this entry put back.")
 @takes_api
-@takes_conversation_and("[POSITION]")
+@takes_conversation_and("[ENTRY]")
 def explain_compaction_command(
     db: Database, words: tuple[str, ...], agent: str | None, restore: str | None, api: str | None
 ) -> CommandResult:
     """Say what a compaction removed from an agent's requests.
 
-    The last compaction up to POSITION. Each entry is kept, only in the summary, or gone.
+    The last compaction up to ENTRY. Each entry is kept, only in the summary, or gone.
     """
     conversation, written = find_both(open_log(db), words, "@")
     at = resolve(conversation, written)

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 @takes_at
 @click.option("--bytes", "as_bytes", is_flag=True, help="The bytes of the request, part by part.")
 @takes_conditions
-@takes_conversation_and("[POSITION]")
+@takes_conversation_and("[ENTRY]")
 def explain_entry_command(
     db: Database, words: tuple[str, ...], at: str, as_bytes: bool, api: str | None, policy: str | None
 ) -> CommandResult:
     """Say where an entry went, and what it led to.
 
-    Into whose requests, when, in which form. Without POSITION: the last entry.
+    Into whose requests, when, in which form. Without ENTRY: the last entry.
     """
     from stenolog.apps.views.entries import bill_of_answer, explained, explanation_data, rebuilt_notes
 
