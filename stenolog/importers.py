@@ -95,6 +95,7 @@ if TYPE_CHECKING:
     from .adapters.importers.door.yaml_file import yaml_document
     from .adapters.importers.openai.export import export_openai
     from .adapters.importers.openai.in_memory import events_from
+    from .adapters.importers.own.remainder import restored, with_remainder
     from .adapters.providers.failures import error_category
     from .apps.tap.recording.call_files import RecordedCall, write_calls
     from .projections.formats.gemini.read import answer_parts as gemini_answer_parts
@@ -143,8 +144,10 @@ _LATE = {
     "openai_tool_call": "projections.formats.openai_chat.read:tool_call",
     "openai_user_parts": "projections.formats.openai_chat.read:user_parts",
     "reasoning_maker": "adapters.importers.conversion.part_tables:reasoning_maker",
+    "restored": "adapters.importers.own.remainder:restored",
     "text_maker": "adapters.importers.conversion.part_tables:text_maker",
     "text_parts": "adapters.importers.conversion.session_converter:text_parts",
+    "with_remainder": "adapters.importers.own.remainder:with_remainder",
     "write_calls": "apps.tap.recording.call_files:write_calls",
     "yaml_document": "adapters.importers.door.yaml_file:yaml_document",
 }
@@ -243,6 +246,7 @@ __all__ = [
     "reasoning_maker",
     "recognise",
     "regular_file",
+    "restored",
     "size_of",
     "source_conversation",
     "sqlite_database",
@@ -250,6 +254,7 @@ __all__ = [
     "text_maker",
     "text_parts",
     "title_of",
+    "with_remainder",
     "write_calls",
     "yaml_document",
 ]

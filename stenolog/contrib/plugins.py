@@ -35,7 +35,7 @@ def _channel(name: str) -> Callable[[], None]:
 adk = _program("adk")
 ai_sdk = _program("ai-sdk")
 amp = _agent("amp")
-atif = _program("atif")
+atif = _program("atif", _exporter("atif", "atif.export:TO_ATIF"))
 burr = _program("burr")
 chatgpt = _program("chatgpt")
 cline = _agent("cline")

@@ -79,7 +79,9 @@ AI_SDK = _program(
         plugins.shows("role", "toolInvocations", inside=_IN_MESSAGES),
     )
 )
-ATIF = _program(_file("atif", "an ATIF trajectory", "atif:ATIF", plugins.shows("schema_version", "steps")))
+ATIF = _program(
+    _file("atif", "an ATIF trajectory", "atif.trajectory:ATIF", plugins.shows("schema_version", "steps"))
+)
 BURR = _program(
     _file(
         "burr",

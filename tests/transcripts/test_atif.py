@@ -79,3 +79,10 @@ def test_another_trajectory_of_the_same_session_is_not_taken_for_the_first(into:
 
     assert "is it another transcript? Then give it another name" in failed
     assert (len(list(into.log["s1"])), into.report.conversations[0].name) == (first, "s1-1")
+
+
+def test_a_step_that_was_copied_from_another_trajectory_is_not_counted_again(into: Import) -> None:
+    document(into, *STEPS[:2], step(3, "agent", "Done.", metrics=METRICS, is_copied_context=True))
+
+    assert [entry.event.usage is None for entry in into.entries if hasattr(entry.event, "usage")] == [True]
+    assert into.report.conversations[0].decisions == {"copied context, not counted again": 1}

@@ -20,7 +20,7 @@ from stenolog.adapters.importers.door import json_lines
 from stenolog.adapters.importers.door.json_lines import DEEPEST, JsonLinesReader
 from stenolog.contrib.adk.files import read as read_adk
 from stenolog.contrib.ai_sdk.files import read as read_ai_sdk
-from stenolog.contrib.atif import read as read_atif
+from stenolog.contrib.atif.trajectory import read as read_atif
 from stenolog.contrib.pydantic_ai import read as read_pydantic_ai
 from stenolog.contrib.workflow import import_rows
 from stenolog.errors import CallerError, UnknownFormatError

@@ -76,11 +76,15 @@ def _write(stream: IO[str], line: JsonObject) -> None:
 
 
 def _blobs_of(conversation: Conversation, record: entry.Record, written: set[str]) -> Iterator[str]:
-    for match in _SHA256.finditer(record.payload):
-        sha = match[1].decode()
+    for sha in named_blobs(record.payload):
         if sha not in written and sha in conversation.log.blobs:
             written.add(sha)
             yield sha
+
+
+def named_blobs(payload: bytes) -> Iterator[str]:
+    """Yield each text in an event's payload that may be a blob's hash."""
+    return (match[1].decode() for match in _SHA256.finditer(payload))
 
 
 def _out(record: entry.Record) -> JsonObject:

@@ -150,6 +150,9 @@ class Trajectory(importers.SessionConverter):
             if model:
                 self.setup.card(lane.agent, model=model)
             usage, meta = self._usage(as_dict(step.get("metrics"))), _other_fields(step)
+            if step.get("is_copied_context") is True:  # its trajectory has counted it
+                usage = None
+                self.decisions["copied context, not counted again"] += 1
             position = self.write_whole(key, parts, agent=lane.agent, model=model, usage=usage, meta=meta)
         self._results(lane, key, step, calls, position)
 
@@ -288,12 +291,13 @@ def read(stream: BinaryIO, reading: importers.JsonLinesReader) -> Iterator[impor
     """Yield a conversation for each trajectory in a file."""
     for place, found in reading.items(stream):
         if is_trajectory(found):
-            yield _conversation(found)
+            extra = as_dict(found.get("extra"))
+            yield importers.restored(found, extra, conversation_of(found))
         else:
             reading.skip(place, "an ATIF trajectory", found)
 
 
-def _conversation(trajectory: dict[str, Any]) -> importers.SourceConversation:
+def conversation_of(trajectory: dict[str, Any]) -> importers.SourceConversation:
     """Return a trajectory's conversation, named by its id, else its session's."""
     name = as_str(trajectory.get("trajectory_id")) or as_str(trajectory.get("session_id"))
     continuation = as_dict(as_dict(trajectory.get("agent")).get("extra")).get("continuation_index")

@@ -1,0 +1,1 @@
+"""ATIF, the trajectories of Harbor: into the log and out of it."""
