@@ -56,7 +56,7 @@ def test_another_api_and_another_policy_are_those_of_the_test(demo: Cli) -> None
     [
         (
             ("--at", "3"),
-            "--at is for --as json, curl, python, pytest; --as jsonl is of the whole conversation",
+            "--at is for --as json, curl, python, pytest, evidence; --as jsonl is of the whole conversation",
         ),
         (
             ("--as", "markdown", "--policy", "full"),
@@ -64,7 +64,7 @@ def test_another_api_and_another_policy_are_those_of_the_test(demo: Cli) -> None
         ),
         (
             ("--as", "openai", "--agent", "coder", "--at", "3"),
-            "--at is for --as json, curl, python, pytest; --as openai is of the whole conversation",
+            "--at is for --as json, curl, python, pytest, evidence; --as openai is of the whole conversation",
         ),
         (
             ("--agent", "coder"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 from stenolog.domain.entry import Record, content_hash
@@ -17,8 +16,8 @@ from stenolog.domain.history import Change, hashed
 from stenolog.projections.messages.json_fields import compact_json
 
 VERSION = 1
-MOST = 2**53 - 1
-"""The largest number that every language reads exactly."""
+MOST = 9_000_000_000_000_000
+"""Numbers are smaller, so that every language reads them exactly; as microseconds, up to the year 2255."""
 SIGNED = "stenolog evidence 1"
 """The first line of the text that a signature signs."""
 
@@ -45,26 +44,21 @@ class Statement(NamedTuple):
 class SentRequest(NamedTuple):
     """A request, as the receipt of the answer at `position` names it.
 
-    `read` are the positions that it was built from. `sent_sha256` is that of the bytes as sent, which are
-    `sent`, or the body's if that is None; "" if they are not known.
+    `sources` are the positions that it was built from. `sent` are the bytes as they were sent, "" if they are
+    not known.
     """
 
     position: int
-    agent: str
-    api: str
-    pipeline: str
-    view: int
-    read: Sequence[int]
-    body: bytes
-    sent_sha256: str = ""
-    sent: bytes | None = None
+    sources: Sequence[int]
+    body: str
+    sent: str = ""
 
 
 def canonical(line: dict[str, Any]) -> str:
     """Return a line with its end. Raises `CallerError` for a number that not every language reads."""
     for key, value in line.items():
-        if isinstance(value, int) and not 0 <= value <= MOST:
-            raise CallerError(f"evidence: {key}: expected a number from 0 to 2^53 - 1, found {value}")
+        if isinstance(value, int) and not 0 <= value < MOST:
+            raise CallerError(f"evidence: {key}: expected a number from 0 to {MOST - 1}, found {value}")
     return compact_json(line) + "\n"
 
 
@@ -96,7 +90,10 @@ def blob_line(sha: str, content: bytes) -> str:
 
 
 def entry_line(record: Record, *, withheld: bool) -> str:
-    """Return an entry, what an erasure left of it, or only its hash if it is withheld."""
+    """Return an entry, what an erasure left of it, or only its hash if it is withheld.
+
+    Raises `UnicodeDecodeError` for a payload that is not text.
+    """
     header: dict[str, Any] = {
         "position": record.position,
         "id": record.id,
@@ -109,25 +106,18 @@ def entry_line(record: Record, *, withheld: bool) -> str:
     elif record.erased is not None:
         said = {"size": record.size, "erased": record.erased.hex(), "payload": record.payload.decode()}
     else:
-        said = {"salt": record.salt.hex(), **_text("payload", record.payload)}
+        said = {"salt": record.salt.hex(), "payload": record.payload.decode()}
     return canonical({**header, **said, "digest": record.digest.hex()})
 
 
 def request_line(request: SentRequest) -> str:
     """Return a request with its bytes."""
-    sent = {} if request.sent is None else _text("sent", request.sent)
     return canonical(
         {
             "request": request.position,
-            "agent": request.agent,
-            "api": request.api,
-            "pipeline": request.pipeline,
-            "view": request.view,
-            "from": list(request.read),
-            **_text("body", request.body),
-            "body_sha256": sha256(request.body).hexdigest(),
-            "sent_sha256": request.sent_sha256,
-            **sent,
+            "sources": [*request.sources],
+            "body": request.body,
+            "sent": request.sent,
         }
     )
 
@@ -155,10 +145,3 @@ def anchor_line(kind: str, of: str, name: str, answer: bytes) -> str:
 def end_line(lines: int, sha: str) -> str:
     """Return the last line: the number of lines before it, and the sha256 of their bytes."""
     return canonical({"end": lines, "sha256": sha})
-
-
-def _text(name: str, content: bytes) -> dict[str, str]:
-    try:
-        return {name: content.decode()}
-    except UnicodeDecodeError:
-        return {f"{name}_base64": b64encode(content).decode()}

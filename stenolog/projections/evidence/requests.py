@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import AssistantMessage, LlmError
-from stenolog.domain.lanes.state import address
 from stenolog.domain.values import Receipt
 from stenolog.projections.analysis.quotes import forms_of, texts_of
 from stenolog.projections.messages.body_digest import written
@@ -85,12 +85,12 @@ class _Withheld:
             for form in forms_of(text)
         }
 
-    def shown_by(self, request: Request, *contents: bytes | None) -> str:
+    def shown_by(self, request: Request, *contents: bytes) -> str:
         """Return why a request would show something withheld; "" if it would not."""
         if read := sorted(self.positions.intersection(request.read)):
             return f"it was built from {read[0]}, which is withheld"
         # A recorded program may send words that nothing says it has from an entry.
-        if any(words in content for content in contents if content for words in self._words):
+        if any(words in content for content in contents for words in self._words):
             return "it has words of a withheld entry"
         return ""
 
@@ -106,20 +106,11 @@ def _sent(
     # Only the bytes may be unprovable, of a program whose secrets were removed before they were kept.
     if request is None or proof.outcome == "differs" or proof.found != receipt.sha256:
         return proof.reason
-    body, sent = written(request.body), None
+    body, sent = written(request.body), b""
     if receipt.sent and proof.outcome == "same":
         sent = Transport.of(receipt.transport).render(request.body, blobs)
     if why := secret.shown_by(request, body, sent):
         return why
-    event = entry.event
-    return SentRequest(
-        entry.position,
-        address(getattr(event, "agent", ""), getattr(event, "task", "")),
-        receipt.api,
-        receipt.pipeline,
-        receipt.view,
-        sorted(request.read),
-        body,
-        receipt.sent if sent is not None else "",
-        None if sent == body else sent,
-    )
+    with suppress(UnicodeDecodeError):  # what a program sent may be anything
+        return SentRequest(entry.position, sorted(request.read), body.decode(), sent.decode())
+    return SentRequest(entry.position, sorted(request.read), body.decode())

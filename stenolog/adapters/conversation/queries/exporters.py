@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.plugins import LazyRegistry
 from stenolog.adapters.store.reading.handle import StreamHandle
@@ -28,7 +28,7 @@ class Exporter:
     `write(conversation, stream, agent)` writes text; `agent` is whose messages to write, empty if
     `of_one_agent` is False. `write_folder(conversation, folder)` returns the file written.
     `write_moment(moment)` returns the request of a `Moment` as text. `write_redacted(conversation, stream,
-    redaction)` writes what a `Redaction` leaves.
+    redaction)` writes what a `Redaction` leaves. `write_pack(conversation, stream, asked)` writes evidence.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Exporter:
     of_one_agent: bool = False
     write_moment: Callable[[Moment], str] | None = None
     write_redacted: Callable[..., object] | None = None
+    write_pack: Callable[..., Any] | None = None
 
 
 EXPORTERS: LazyRegistry[Exporter] = LazyRegistry("a format to export")

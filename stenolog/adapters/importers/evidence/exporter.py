@@ -16,4 +16,4 @@ def _write(conversation: Conversation, stream: IO[str], _agent: str) -> None:
     write_pack(conversation, stream)
 
 
-TO_EVIDENCE = Exporter("evidence", "an evidence pack, checked without stenolog", _write)
+TO_EVIDENCE = Exporter("evidence", "evidence that anybody can check", _write, write_pack=write_pack)

@@ -6,7 +6,7 @@ The lines are those of `projections.evidence.lines`; `docs/reference/evidence.md
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import IO, TYPE_CHECKING, NamedTuple
@@ -19,11 +19,14 @@ from stenolog.adapters.store.contract.values import Segment
 from stenolog.adapters.store.reading import arguments
 from stenolog.domain import history
 from stenolog.domain.entry import Entry, Record, left_hash, microseconds, to_entry
-from stenolog.domain.errors import CorruptLogError
+from stenolog.domain.errors import CallerError, CorruptLogError
 from stenolog.domain.history import Change, History
 from stenolog.projections.analysis.quotes import quoting
 from stenolog.projections.evidence import lines
 from stenolog.projections.evidence.requests import Chosen, Wanted, choose_requests, receipt_at
+
+from .anchoring import anchor
+from .signing import Signer
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation
@@ -33,11 +36,16 @@ NAMING = (history.BEGUN, history.FORKED, history.RENAMED)
 
 @dataclass(frozen=True)
 class Asked:
-    """The contents of a pack: whose requests, what is withheld, the producer's statement."""
+    """The contents of a pack: whose requests, what is withheld, the producer's statement, who signs.
+
+    `anchors` are addresses of time-stamping servers, and commands (see `anchoring`).
+    """
 
     requests: Wanted = "newest"
     withheld: Collection[int] = ()
     statement: str = ""
+    signer: Signer | None = None
+    anchors: Sequence[str] = ()
     whole_history: bool = False
 
 
@@ -67,20 +75,44 @@ def write_pack(conversation: Conversation, stream: IO[str], asked: Asked = Asked
     for change, previous, named in facts.changes:
         out.put(lines.record_line(change, previous, named=named))
     hidden = _hidden_receipts(entries, withheld, chosen)
-    seen: set[str] = set()
-    for record in records:
-        if record.position not in withheld and record.erased is None:
-            for sha in _blob_names(record, hidden):
-                if sha not in seen and sha in blobs:
-                    seen.add(sha)
-                    out.put(lines.blob_line(sha, blobs[sha]))
-        out.put(lines.entry_line(record, withheld=record.position in withheld))
+    for line in _entry_lines(conversation, records, withheld, hidden):
+        out.put(line)
     for request in chosen.requests:
         out.put(lines.request_line(request))
     if asked.whole_history:
         out.put(lines.heads_line(facts.heads))
-    out.end()
+    for line in _seals(out.sha256, asked):
+        out.put(line)
+    out.put(lines.end_line(out.lines, out.sha256))
     return Packed(len(records), tuple(sorted(withheld)), chosen, tuple(quoting(entries, withheld)))
+
+
+def _entry_lines(
+    conversation: Conversation, records: Iterable[Record], withheld: Collection[int], hidden: Collection[int]
+) -> Iterator[str]:
+    """Yield the entries, each blob before the first that shows its name."""
+    blobs, seen = conversation.log.blobs, set[str]()
+    for record in records:
+        is_withheld = record.position in withheld
+        for sha in () if is_withheld or record.erased is not None else _blob_names(record, hidden):
+            if sha not in seen and sha in blobs:
+                seen.add(sha)
+                yield lines.blob_line(sha, blobs[sha])
+        try:
+            yield lines.entry_line(record, withheld=is_withheld)
+        except UnicodeDecodeError:
+            where = f"{conversation.name!r} at position {record.position}"
+            raise CallerError(f"{where}: the payload is not UTF-8: withhold the entry") from None
+
+
+def _seals(of: str, asked: Asked) -> Iterator[str]:
+    """Yield the signature and the anchors of a pack's hash."""
+    if asked.signer is not None:
+        by, key, sign = asked.signer
+        yield lines.signature_line(sign(lines.signed_text(by, of)), key, by, of)
+    for where in asked.anchors:
+        kind, name, answer = anchor(where, of)
+        yield lines.anchor_line(kind, of, name, answer)
 
 
 class _Facts(NamedTuple):
@@ -211,7 +243,7 @@ class _Output:
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
-        self._lines = 0
+        self.lines = 0
         self._hash = sha256()
 
     @property
@@ -221,11 +253,8 @@ class _Output:
 
     def put(self, line: str) -> None:
         self._stream.write(line)
-        self._lines += 1
+        self.lines += 1
         self._hash.update(line.encode())
-
-    def end(self) -> None:
-        self.put(lines.end_line(self._lines, self.sha256))
 
 
 def _streams(segments: Iterable[Segment]) -> list[tuple[int, int]]:

@@ -14,6 +14,7 @@ import click
 from stenolog.adapters.conversation.queries.exporters import EXPORTERS, Exporter, moment
 from stenolog.apps.cli.arguments.agent import agent_or_only, say_on_stderr, takes_agent_else, takes_conditions
 from stenolog.apps.cli.arguments.database import Database
+from stenolog.apps.cli.arguments.evidence import PackOptions, pack_notes, takes_pack_options
 from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
 from stenolog.apps.cli.arguments.options import RegisteredName, takes_conversation
 from stenolog.apps.cli.arguments.position import resolve
@@ -27,6 +28,7 @@ from stenolog.projections.terminal_text import EscapedStream
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation
+    from stenolog.adapters.importers.evidence.pack import Asked
 
 PLACE = click.Path(allow_dash=True, path_type=Path)
 
@@ -42,7 +44,7 @@ PLACE = click.Path(allow_dash=True, path_type=Path)
     help="The form: jsonl, evidence, openai, markdown, html; json, curl, python, pytest of one request.",
 )
 @takes_agent_else("for forms of one agent, such as openai; required if several")
-@click.option("--at", metavar="ENTRY", help="Entry or time of the request.")
+@click.option("--at", metavar="ENTRY", help="Entry or time of the request. Evidence: several, or all.")
 @takes_conditions
 @click.option(
     "-o",
@@ -64,6 +66,7 @@ PLACE = click.Path(allow_dash=True, path_type=Path)
     multiple=True,
     help="Take out the values under this key of JSON, wherever they stand. Repeatable.",
 )
+@takes_pack_options
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @takes_conversation
 def export_command(
@@ -77,6 +80,7 @@ def export_command(
     output: Path | None,
     patterns: tuple[str, ...],
     keys: tuple[str, ...],
+    pack: PackOptions,
     yes: bool,
 ) -> CommandResult | None:
     """Write a conversation as JSONL, or in another form.
@@ -84,15 +88,19 @@ def export_command(
     The JSONL imports back to the same digests.
     """
     exporter = EXPORTERS[form]
-    _check_options(exporter, {"--agent": agent, "--at": at, "--api": api, "--policy": policy})
+    _check_options(exporter, {"--agent": agent, "--at": at, "--api": api, "--policy": policy}, pack)
     conversation = find_conversation(open_log(db), target)
     if exporter.write_folder is not None:
         return _export_folder(conversation, exporter, output)
     if output is not None and output.is_dir():
         raise click.BadParameter(f"File {str(output)!r} is a directory.", param_hint="'-o' / '--output'")
     position = None if exporter.write_moment is None else resolve(conversation, at or "@")
-    write, notes = _writing(conversation, exporter, agent, position, api, policy)
     taken: list[Taken] = []
+    if exporter.write_pack is not None:
+        text, notes = _packed(conversation, exporter, pack.contents(conversation, at))
+        write: Callable[[TextIO], object] = partial(_write_text, text)
+    else:
+        write, notes = _writing(conversation, exporter, agent, position, api, policy)
     if patterns or keys:
         text, taken = _redacted(conversation, exporter, Redaction(patterns, keys))
         notes = (*notes, *_redaction_notes(taken))
@@ -124,6 +132,16 @@ def _redacted(
     return stream.getvalue(), redaction.removals
 
 
+def _packed(
+    conversation: Conversation, exporter: Exporter, asked: Asked
+) -> tuple[str, tuple[Diagnostic, ...]]:
+    # In memory first: nothing is printed of a pack that cannot be signed.
+    stream = StringIO()
+    assert exporter.write_pack is not None, "it is asked for"
+    packed = exporter.write_pack(conversation, stream, asked)
+    return stream.getvalue(), tuple(pack_notes(packed))
+
+
 def _redaction_notes(taken: Sequence[Taken]) -> Iterator[Diagnostic]:
     if not taken:
         yield Diagnostic("warning", "nothing-redacted", "nothing was found that is to be taken out")
@@ -136,12 +154,15 @@ def _write_text(text: str, stream: TextIO) -> None:
     stream.write(text)
 
 
-def _check_options(exporter: Exporter, given: Mapping[str, str | None]) -> None:
+def _check_options(exporter: Exporter, given: Mapping[str, str | None], pack: PackOptions) -> None:
     """Raise `UsageError` for an unused option."""
+    if pack.first_given and exporter.write_pack is None:
+        forms = ", ".join(name for name in EXPORTERS if EXPORTERS[name].write_pack)
+        raise click.UsageError(f"{pack.first_given} is for --as {forms}")
     if exporter.write_moment is not None:
         return
     for option in (option for option, value in given.items() if value is not None):
-        if option == "--agent" and exporter.of_one_agent:
+        if _takes(exporter, option):
             continue
         wanted = [each for each in EXPORTERS if _takes(EXPORTERS[each], option)]
         what = "all agents" if option == "--agent" else "the whole conversation"
@@ -149,6 +170,8 @@ def _check_options(exporter: Exporter, given: Mapping[str, str | None]) -> None:
 
 
 def _takes(exporter: Exporter, option: str) -> bool:
+    if option == "--at" and exporter.write_pack is not None:
+        return True
     return exporter.write_moment is not None or (option == "--agent" and exporter.of_one_agent)
 
 

@@ -1,0 +1,107 @@
+"""Options of an evidence pack."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+
+import click
+
+from stenolog.adapters.importers.evidence.pack import Asked, Packed
+from stenolog.adapters.importers.evidence.signing import read_signer
+from stenolog.apps.cli.lines import Diagnostic
+from stenolog.apps.views.positions import position_ranges
+from stenolog.projections.evidence.requests import Wanted
+
+from .position import resolve
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation.log import Conversation
+
+F = TypeVar("F", bound=Callable[..., Any])
+OPTIONS = (
+    click.option(
+        "--withhold", multiple=True, metavar="ENTRIES", help="Leave only hashes of entries: 91 or 40-44,91."
+    ),
+    click.option("--statement", metavar="TEXT", help="Your words about the pack."),
+    click.option(
+        "--sign",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="KEYFILE",
+        help="Sign with this Ed25519 private key.",
+    ),
+    click.option("--by", metavar="NAME", help="The name in the signature."),
+    click.option(
+        "--anchor",
+        multiple=True,
+        metavar="URL",
+        help="A time-stamping server (RFC 3161), or a command that gets the pack's hash.",
+    ),
+    click.option("--whole-history", is_flag=True, help="Add all that proves the log's head."),
+)
+
+
+class PackOptions(NamedTuple):
+    """The options as written."""
+
+    withhold: tuple[str, ...]
+    statement: str | None
+    sign: Path | None
+    by: str | None
+    anchor: tuple[str, ...]
+    whole_history: bool
+
+    @property
+    def first_given(self) -> str:
+        """The first option that was given; "" if none."""
+        names = (name for name, value in self._asdict().items() if value)
+        return next((f"--{name.replace('_', '-')}" for name in names), "")
+
+    def contents(self, conversation: Conversation, at: str | None) -> Asked:
+        """Return the contents to write. Raises as `position_ranges` and `read_signer`."""
+        if self.by and self.sign is None:
+            raise click.UsageError("--by is for --sign")
+        requests: Wanted = "newest"
+        if at is not None:
+            requests = "all" if at == "all" else _positions(conversation, [at])
+        return Asked(
+            requests,
+            _positions(conversation, self.withhold),
+            self.statement or "",
+            None if self.sign is None else read_signer(self.sign, by=self.by or ""),
+            self.anchor,
+            self.whole_history,
+        )
+
+
+def takes_pack_options(function: F) -> F:
+    """Add the options of an evidence pack, passed as one `PackOptions`."""
+
+    @functools.wraps(function)
+    def called(**given: Any) -> Any:
+        options = PackOptions(**{name: given.pop(name) for name in PackOptions._fields})
+        return function(pack=options, **given)
+
+    decorated: Any = called
+    for option in reversed(OPTIONS):
+        decorated = option(decorated)
+    return cast("F", decorated)
+
+
+def pack_notes(packed: Packed) -> Iterator[Diagnostic]:
+    """Yield what to know of a pack before it is passed on."""
+    if not packed.chosen.requests and not packed.chosen.left_out:
+        yield Diagnostic("note", "no-request", "no disclosed answer has a receipt: the pack shows no request")
+    for position, why in packed.chosen.left_out:
+        yield Diagnostic("note", "request-left-out", f"the request of {position} is left out: {why}")
+    if packed.quoting:
+        where = ", ".join(map(str, packed.quoting))
+        yield Diagnostic("warning", "quoted", f"entries that are shown quote withheld ones: {where}")
+
+
+def _positions(conversation: Conversation, written: Any) -> list[int]:
+    spans = position_ranges(written, partial(resolve, conversation))
+    return list(dict.fromkeys(at for span in spans for at in range(span.first, span.last + 1)))
