@@ -1,6 +1,7 @@
-"""Maintenance of a log's file: check it, restore a backup, save what is intact."""
+"""Maintenance of a log: check it, restore a backup, save what is intact, forbid to erase and delete."""
 
+from .adapters.conversation.holding import Hold, hold, holds, release
 from .adapters.conversation.verifying.integrity import Restored, restore, verify
 from .adapters.conversation.verifying.salvage import Salvaged, salvage
 
-__all__ = ["Restored", "Salvaged", "restore", "salvage", "verify"]
+__all__ = ["Hold", "Restored", "Salvaged", "hold", "holds", "release", "restore", "salvage", "verify"]

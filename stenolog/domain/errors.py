@@ -10,6 +10,7 @@ StenologError
 │   ├── PositionNotFoundError       no entry at that position
 │   ├── AgentNotFoundError          no such agent in this conversation
 │   ├── ConversationExistsError     it exists already, or living forks hang on it
+│   ├── HeldError                   under hold: nothing of it may be erased or deleted
 │   ├── UnknownFormatError          a file that no importer recognises
 │   ├── InvalidPolicyError          a context policy that no request can be made by
 │   ├── RequestNotSendableError     a request that must not be sent: nothing to answer, or over its budget
@@ -89,6 +90,10 @@ class AgentNotFoundError(CallerError, LookupError):
 
 class ConversationExistsError(CallerError):
     """The name is taken, or living forks hang on the conversation."""
+
+
+class HeldError(CallerError):
+    """Under hold: nothing of it may be erased or deleted. The message names the hold."""
 
 
 class UnknownFormatError(CallerError, ValueError):

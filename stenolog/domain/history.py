@@ -1,7 +1,7 @@
 """The history of a log: a chain of records about what is not an entry.
 
 Conversations that were begun, forked, renamed, archived and deleted; entries that were imported, erased, or
-withheld by those who exported them.
+withheld by those who exported them; holds, which forbid erasing and deleting, and their releases.
 
     digest = sha256(previous digest ‖ header ‖ sha256(salt ‖ name))
     header = number, stream, what, value, parent: each as UTF-8 text and ended by a line feed
@@ -29,12 +29,18 @@ BEGUN: Final = "begun"
 DELETED: Final = "deleted"
 ERASED: Final = "erased"
 FORKED: Final = "forked"
+HELD: Final = "held"
 IMPORTED: Final = "imported"
+KEPT: Final = "kept"
+RELEASED: Final = "released"
 RENAMED: Final = "renamed"
 UNARCHIVED: Final = "unarchived"
 WITHHELD: Final = "withheld"
 OF_ENTRIES: Final = (ERASED, IMPORTED, WITHHELD)
 """The records of entries, and not of a conversation as a whole."""
+EVERY_STREAM: Final = 0
+"""The stream of a hold over the whole log."""
+HOLDS: Final = (HELD, KEPT, RELEASED)
 SALT_BYTES = 16
 _HEAD = re.compile(r"([0-9]{1,18})-([0-9]{1,18})-([0-9a-fA-F]{64})")
 
@@ -46,6 +52,7 @@ class Change(NamedTuple):
     was erased or came withheld, the last one that was imported, or the log's newest notification id at a
     deletion; else 0. `parent` is the stream forked from, or the first imported position; else 0. `name` of an
     erasure is the sha256 of what it left of the entry (see `erasure.effects_of`), as hexadecimal digits.
+    For holds see `Hold`.
     """
 
     number: int
@@ -76,6 +83,87 @@ class Listed(NamedTuple):
     parent: int | None
     fork: int | None
     archived_at: int | None = None
+
+
+class Said(NamedTuple):
+    """Author, time (microseconds since 1970, UTC) and reason of a hold or release, on lines of its `name`.
+
+    All are empty once the conversation was deleted.
+    """
+
+    by: str
+    at: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.by}\n{self.at}\n{self.reason}"
+
+
+class Hold(NamedTuple):
+    """A hold on a conversation, or on every one (`EVERY_STREAM`); its number is that of its record.
+
+    It covers entries from `since` to `until` (microseconds since 1970, UTC; 0: no limit), or those younger
+    than `age` microseconds.
+    """
+
+    number: int
+    stream: int
+    since: int
+    until: int
+    age: int
+    said: Said
+    released: Said | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """True if it covers entries of any time."""
+        return not (self.since or self.until or self.age)
+
+    def covers(self, at: int, now: int) -> bool:
+        """Return whether it covers an entry of that time."""
+        if self.age:
+            return at > now - self.age
+        return (not self.since or self.since <= at) and (not self.until or at <= self.until)
+
+    def __str__(self) -> str:
+        return f"hold {self.number} by {self.said.by}: {self.said.reason}"
+
+    def record(self) -> Change:
+        """Return its record, without number, salt and digest: see `following`.
+
+        `held` has the first time in `parent` and the last in `value`, `kept` the age in `value`.
+        """
+        what, value, parent = (KEPT, self.age, 0) if self.age else (HELD, self.until, self.since)
+        return Change(0, self.stream, what, value, parent, b"", str(self.said), b"")
+
+
+def release_of(hold: Hold, said: Said) -> Change:
+    """Return the record that releases a hold, as `Hold.record`."""
+    return Change(0, hold.stream, RELEASED, hold.number, 0, b"", str(said), b"")
+
+
+def hold_of(change: Change) -> Hold:
+    """Return the hold that a record begins."""
+    said = _signed(change.name)
+    if change.what == KEPT:
+        return Hold(change.number, change.stream, 0, 0, change.value, said)
+    return Hold(change.number, change.stream, change.parent, change.value, 0, said)
+
+
+def holds_of(changes: Iterable[Change]) -> list[Hold]:
+    """Return the holds that these records begin, and with them their releases."""
+    found: dict[int, Hold] = {}
+    for change in changes:
+        if change.what == RELEASED and change.value in found:
+            found[change.value] = found[change.value]._replace(released=_signed(change.name))
+        elif change.what in (HELD, KEPT):
+            found[change.number] = hold_of(change)
+    return list(found.values())
+
+
+def _signed(name: str) -> Said:
+    by, at, reason = (*name.split("\n", 2), "", "")[:3]
+    return Said(by, int(at) if at.isdecimal() else 0, reason)
 
 
 class LogHead(NamedTuple):
@@ -154,6 +242,7 @@ class History:
         self.withheld: set[tuple[int, int]] = set()
         self.imported: dict[int, tuple[int, int]] = {}
         self.deleted_up_to = 0
+        self.holds: dict[int, Hold] = {}
         self.faults: list[Fault] = []
 
     def take(self, change: Change) -> None:
@@ -168,6 +257,8 @@ class History:
             self.unnamed.add(change.stream)
         if change.what in (BEGUN, FORKED):
             self._begin(change)
+        elif change.what in HOLDS and change.stream == EVERY_STREAM:
+            self._take_hold(change)
         elif change.stream not in self.listed:
             self._fault(change, change.stream, "a conversation", f"{change.what}, though there was none")
         else:
@@ -194,6 +285,8 @@ class History:
             case "unarchived":
                 self.listed[change.stream] = before._replace(archived_at=None)
             case "deleted":
+                if held := self._forbids_deletion(change.stream):
+                    self._fault(change, change.stream, f"hold {held.number} to forbid it", "a deletion")
                 del self.listed[change.stream]
                 self.gone.add(change.stream)
                 self.deleted_up_to = max(self.deleted_up_to, change.value)
@@ -209,8 +302,25 @@ class History:
                 first, last = self.imported.get(change.stream, (change.parent, change.value))
                 # One range a stream: entries between two imports count as imported.
                 self.imported[change.stream] = min(first, change.parent), max(last, change.value)
+            case what if what in HOLDS:
+                self._take_hold(change)
             case _:
                 self._fault(change, change.stream, "a change that this release knows", change.what)
+
+    def _take_hold(self, change: Change) -> None:
+        if change.what != RELEASED:
+            self.holds[change.number] = hold_of(change)
+        elif (held := self.holds.pop(change.value, None)) is None or held.stream != change.stream:
+            self._fault(change, change.stream, "a hold to release", f"none of number {change.value}")
+
+    def _forbids_deletion(self, stream: int) -> Hold | None:
+        """Return a hold that forbids a deletion, whatever the times of the entries."""
+        on = {EVERY_STREAM}
+        parent: int | None = stream
+        while parent is not None and parent not in on:
+            on.add(parent)
+            parent = self.listed[parent].parent if parent in self.listed else None
+        return next((held for held in self.holds.values() if held.is_whole and held.stream in on), None)
 
     def _fault(self, change: Change, stream: int, expected: str, found: str) -> None:
         self.faults.append(Fault(change.number, stream, expected, found))

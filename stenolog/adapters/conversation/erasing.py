@@ -5,8 +5,8 @@ from __future__ import annotations
 import getpass
 import json
 import zlib
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from stenolog.adapters.conversation.search.indexing import Source, forgetting
 from stenolog.adapters.store.contract import appends
@@ -15,7 +15,7 @@ from stenolog.adapters.store.contract.values import PendingEntry, Stream
 from stenolog.adapters.store.reading.handle import StreamHandle, existing_key
 from stenolog.adapters.store.sidecar import erasures
 from stenolog.domain import erasure
-from stenolog.domain.entry import NewEntry
+from stenolog.domain.entry import NewEntry, microseconds
 from stenolog.domain.errors import (
     ConversationExistsError,
     InvalidEventError,
@@ -31,6 +31,8 @@ from stenolog.projections.analysis.quotes import forms_of, texts_of
 
 WITHOUT_WORDS = "The summary of what came before was erased."
 """The summary that replaces one that was erased."""
+Places: TypeAlias = Mapping[str, Collection[tuple[int, int]]]
+"""Blobs by their sha256, and the entries that name them, by stream and position."""
 
 
 class Erased(NamedTuple):
@@ -50,7 +52,7 @@ class Erased(NamedTuple):
 
 def erase(conversation: StreamHandle, positions: Sequence[int], *, reason: str, by: str | None) -> Erased:
     """See `Conversation.erase`."""
-    log, who = conversation.log, _user() if by is None else by
+    log, who = conversation.log, user() if by is None else by
     erasable = [at for at in dict.fromkeys(positions) if _is_erasable(conversation, at)]
     if not erasable:
         return Erased((), who, reason, {}, erasures.finish(log))
@@ -60,12 +62,10 @@ def erase(conversation: StreamHandle, positions: Sequence[int], *, reason: str, 
         raise InvalidEventError(
             f"{conversation.name!r} at position {min(erasable)}: inherited; erase it where it was written"
         )
-    # First, since it cannot be found again once the words are gone: killed here, nothing is erased yet.
-    if blobs := _blobs_with(conversation, sorted(erasable)):
-        log.recorder.blobs.delete(blobs)
+    blobs = _blobs_with(conversation, sorted(erasable))
     while True:
         try:
-            recorded_at = _write(conversation, key, sorted(erasable), reason, who)
+            recorded_at = _write(conversation, key, sorted(erasable), reason, who, blobs)
             break
         except VersionConflictError:
             continue
@@ -89,7 +89,8 @@ def _is_erasable(conversation: StreamHandle, position: int) -> bool:
     return True
 
 
-def _user() -> str:
+def user() -> str:
+    """Return the name of the system's user."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # a process without a user, as in some containers
@@ -97,7 +98,7 @@ def _user() -> str:
 
 
 def _write(
-    conversation: StreamHandle, key: int, positions: Sequence[int], reason: str, by: str
+    conversation: StreamHandle, key: int, positions: Sequence[int], reason: str, by: str, blobs: Places
 ) -> dict[str, int]:
     """Erase, append records and repairs in one transaction; return the records' positions."""
     log = conversation.log
@@ -111,7 +112,9 @@ def _write(
         position, repairs = _repairs(handle, erased)
         events = [*repairs, erasure.erasure_message(erased, by=by, reason=reason)]
         written[holder] = position, [appends.prepare(log.edge, NewEntry(each, time=now)) for each in events]
-    recorded_at = log.recorder.erasure.erase(conversation.stream, positions, found, written)
+    recorded_at = log.recorder.erasure.erase(
+        conversation.stream, positions, found, written, blobs, microseconds(now)
+    )
     log.seals.renew(log.recorder.seal_key)
     conversation.stream.forget()
     for holder in found:
@@ -168,13 +171,13 @@ def delete(conversation: StreamHandle) -> None:
     source = Source(log.recorder, log.blobs)
     named = log.recorder.blobs.named_by(key)
     with forgetting(log.index, source, key):
-        log.recorder.conversations.delete(key, stream.name)
+        log.recorder.conversations.delete(key, stream.name, microseconds(log.edge.clock()))
     stream.forget()
     erasures.purge(log, key, named)
 
 
-def _blobs_with(conversation: StreamHandle, positions: Sequence[int]) -> set[str]:
-    """Return blobs in receipts, forks' too, with words of these entries.
+def _blobs_with(conversation: StreamHandle, positions: Sequence[int]) -> Places:
+    """Return blobs in receipts, forks' too, with words of these entries, and where the receipts are.
 
     Such a blob has a program's own text, or a whole request's bytes. Without it the request cannot be proved.
     """
@@ -182,19 +185,24 @@ def _blobs_with(conversation: StreamHandle, positions: Sequence[int]) -> set[str
     entries = (each for at in positions for each in conversation.entries(at - 1, at))
     words = {form for entry in entries for text in texts_of(entry.event) for form in forms_of(text)}
     holders = log.recorder.erasure.conversations_with(conversation.stream, positions[0])
-    named = {
-        sha
-        for holder, name in holders.items()
-        for receipt in _receipts(StreamHandle(log, log.streams.share(Stream(name, holder))), positions[0])
-        for sha in shas_in(json.dumps([receipt.plan.get("patch"), receipt.transport.get("blob")]).encode())
+    named: dict[str, set[tuple[int, int]]] = {}
+    for holder, name in holders.items():
+        handle = StreamHandle(log, log.streams.share(Stream(name, holder)))
+        for position, receipt in _receipts(handle, positions[0]):
+            kept = json.dumps([receipt.plan.get("patch"), receipt.transport.get("blob")])
+            for sha in shas_in(kept.encode()):
+                named.setdefault(sha, set()).add((holder, position))
+    return {
+        sha: at for sha, at in named.items() if any(word in _content(conversation, sha) for word in words)
     }
-    return {sha for sha in named if any(word in _content(conversation, sha) for word in words)}
 
 
-def _receipts(conversation: StreamHandle, after: int) -> Iterator[Receipt]:
-    for entry in conversation.entries(after):
+def _receipts(conversation: StreamHandle, after: int) -> Iterator[tuple[int, Receipt]]:
+    # Of what a fork inherits, whoever wrote it is another holder.
+    own = conversation.log.recorder.lineage(conversation.stream)[-1].after
+    for entry in conversation.entries(max(after, own)):
         if isinstance(entry.event, AssistantMessage | LlmError) and entry.event.receipt is not None:
-            yield entry.event.receipt
+            yield entry.position, entry.event.receipt
 
 
 def _content(conversation: StreamHandle, sha: str) -> bytes:

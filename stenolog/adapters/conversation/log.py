@@ -331,7 +331,7 @@ class Conversation(ReadableConversation):
         Erased entries stay as they are.
 
         Raises `PositionNotFoundError`, `InvalidEventError` for a record of an erasure and for an entry that a
-        fork inherits, and `ConversationExistsError` while a call of an entry has no result.
+        fork inherits, `HeldError`, and `ConversationExistsError` while a call of an entry has no result.
         """
         from .erasing import erase  # late: few programs need it
 
@@ -342,7 +342,7 @@ class Conversation(ReadableConversation):
 
         No word stays in the log's files, unless another process is reading: then the write-ahead log has them
         until `Log.collect`, the next deletion, or the last close. Backups keep them. Raises
-        `ConversationExistsError` while forks of it exist.
+        `ConversationExistsError` while forks of it exist, and `HeldError`.
         """
         from .erasing import delete  # late, as above
 

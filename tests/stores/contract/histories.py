@@ -27,9 +27,10 @@ from stenolog.adapters.store.contract.values import (
     Which,
     Written,
 )
-from stenolog.domain.entry import NewEntry, Record
+from stenolog.domain.entry import NewEntry, Record, microseconds
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import ModeSwitch, UserMessage
+from stenolog.domain.history import EVERY_STREAM, Hold, Said, holds_of, release_of
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = ["alpha", "Beta", "ä", "😀", "alpha~1", "a_%"]
@@ -64,7 +65,7 @@ class History:
             (10, self._append), (3, self._repeat), (3, self._library), (3, self._batch), (3, self._fork),
             (2, self._rename), (1, self._delete), (2, self._archive), (2, self._erase), (3, self._claim),
             (2, self._settle), (1, self._take_over), (1, self._release), (1, self._draft), (1, self._cursor),
-            (1, self._blob), (4, self._look),
+            (1, self._blob), (1, self._hold), (1, self._free), (4, self._look),
         ]  # fmt: skip
         for _ in range(steps):
             (call,) = self._chance.choices([c for _, c in calls], [weight for weight, _ in calls])
@@ -201,6 +202,17 @@ class History:
         self.recorder.blobs.put([(sha256(content).hexdigest(), content)])
         return self.recorder.blobs.shas()
 
+    def _hold(self) -> Any:
+        key = self.recorder.conversations.find(self._chance.choice(NAMES)) or EVERY_STREAM
+        since, age = self._chance.choice([(0, 0), (microseconds(START), 0), (0, 5)])
+        said = Said("boss", 1, "case")
+        return self.recorder.erasure.note_hold(Hold(0, key, since, 0, age, said).record()) > 0
+
+    def _free(self) -> Any:
+        found = [each for each in holds_of(self.recorder.erasure.holds()) if self._chance.random() < 0.5]
+        said = Said("boss", 2, "over")
+        return [self.recorder.erasure.note_hold(release_of(each, said)) > 0 for each in found]
+
     def _look(self) -> Any:
         stream, (first, last) = self._stream(), sorted(self._chance.choices(range(20), k=2))
         found = self.recorder.select_events(
@@ -255,3 +267,4 @@ def everything(recorder: LogRecorder) -> Iterator[Any]:
     assert ids == sorted(set(ids)) == [each.id for each in recorder.select_notifications(None, 10**6)]
     yield recorder.max_tracking_id("upstream"), recorder.load_cursor("follower"), recorder.blobs.shas()
     yield [name for name, _ in recorder.claims.everywhere()]
+    yield [(names.get(stream), *told) for _, stream, *told in holds_of(recorder.erasure.holds())]

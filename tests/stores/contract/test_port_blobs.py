@@ -100,11 +100,14 @@ def test_a_blob_put_twice_is_released_twice(recorder: LogRecorder, other: LogRec
     assert collected(other).blobs == 1
 
 
-def test_deleted_blobs_are_gone_although_entries_name_them(recorder: LogRecorder, other: LogRecorder) -> None:
+def test_erased_blobs_are_gone_although_entries_name_them(recorder: LogRecorder, other: LogRecorder) -> None:
     one, two = keep(recorder, b"one", b"two")
-    put(recorder, Stream("demo"), f"it names {one}")
+    demo = Stream("demo")
+    put(recorder, demo, "words", f"it names {one}")
+    key = key_of(recorder, demo)
+    blobs = {one: [(key, 3)], "ab" * 32: [(key, 3)]}
 
-    recorder.blobs.delete([one, "ab" * 32])
+    recorder.erasure.erase(demo, [2], {key: "demo"}, {key: (3, [item("erased")])}, blobs)
 
     assert (other.blobs.shas(), other.blobs.get(one)) == ([two], None)
     assert keep(recorder, b"one") == [one]

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+from random import Random
+
 import pytest
 
 from stenolog.adapters.store.contract.recorder import LogRecorder
 from stenolog.adapters.store.contract.values import LAST, Stream
 from stenolog.domain.entry import GENESIS, content_hash, digest_of, effects_left, left_hash
-from stenolog.domain.errors import VersionConflictError
-from stenolog.domain.history import BEGUN, ERASED, Change
+from stenolog.domain.errors import ConversationExistsError, HeldError, InvalidEventError, VersionConflictError
+from stenolog.domain.history import (
+    BEGUN,
+    DELETED,
+    ERASED,
+    EVERY_STREAM,
+    Change,
+    History,
+    Hold,
+    Newest,
+    Said,
+    following,
+    holds_of,
+    release_of,
+)
 
 from .given import fork, item, key_of, put, taken
 from .inspecting import faults
@@ -233,3 +249,126 @@ def test_whoever_expects_the_position_before_an_erasure_is_refused(
     with pytest.raises(VersionConflictError):
         put(recorder, demo, "x", expected=4)
     assert put(recorder, demo, "x") == [6]
+
+
+NOW = 1_000
+SAID = Said("boss", NOW, "a case\nof two lines")
+
+
+def timed(recorder: LogRecorder, stream: Stream, *times: int) -> None:
+    recorder.append([item("words")._replace(time=at) for at in times], stream, None)
+
+
+def held_by(recorder: LogRecorder, stream: Stream, hold: Hold, position: int, at: int) -> bool:
+    """Return whether a hold covers an entry, by the words of `Hold` alone."""
+    is_in_time = at > NOW - hold.age if hold.age else hold.since <= at <= (hold.until or LAST)
+    if hold.stream == EVERY_STREAM or not is_in_time:
+        return is_in_time
+    is_fork = hold.stream in (each.key for each in recorder.lineage(stream))
+    return is_fork or hold.stream in recorder.erasure.conversations_with(stream, position)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_a_hold_covers_is_neither_erased_nor_deleted_until_its_release(
+    recorder: LogRecorder, other: LogRecorder, seed: int
+) -> None:
+    chance = Random(seed)
+    root = Stream("root")
+    timed(recorder, root, 1, 400, 900)
+    tree = [root]
+    for nth in range(4):
+        parent = chance.choice(tree)
+        made = fork(recorder, parent, chance.randrange(1, recorder.head(parent).position + 1), f"fork {nth}")
+        timed(recorder, made, *chance.choices(range(1, NOW), k=2))
+        tree.append(made)
+    keys = [EVERY_STREAM, *(key_of(recorder, each) for each in tree)]
+    holds = []
+    for key in chance.sample(keys, k=2):
+        window = chance.choice([(0, 0, 0), (500, 0, 0), (0, 500, 0), (300, 600, 0), (0, 0, 500)])
+        asked = Hold(0, key, *window, SAID)
+        holds.append(asked._replace(number=recorder.erasure.note_hold(asked.record())))
+    recorder.conversations.rename(keys[1], "renamed")
+    tree[0] = Stream("renamed", keys[1])
+    assert holds_of(other.erasure.holds()) == holds
+
+    for is_released in (False, True):
+        for stream in reversed(tree):
+            own = recorder.lineage(stream)[-1].after
+            times = {one.position: one.time for one in recorder.select_records(stream, own, LAST)}
+            in_force = [] if is_released else holds
+            held = {at for at in times for one in in_force if held_by(recorder, stream, one, at, times[at])}
+            pairs = chance.sample([*combinations(times, 2)], k=min(3, len(times) - 1))
+            choices: list[tuple[int, ...]] = [*pairs, *((at,) for at in times)]
+            refused = set()
+            for chosen in choices:
+                having = recorder.erasure.conversations_with(stream, chosen[0])
+                written = {
+                    key: (recorder.head(Stream(name, key)).position, [item("erased")])
+                    for key, name in having.items()
+                }
+                try:
+                    other.erasure.erase(stream, chosen, having, written, {}, NOW)
+                except HeldError:
+                    refused.add(chosen)
+            assert refused == {chosen for chosen in choices if held & {*chosen}}
+            if not held and len(recorder.erasure.conversations_with(stream, 0)) == 1:
+                other.conversations.delete(key_of(recorder, stream), stream.name, NOW)
+                tree.remove(stream)
+            elif held:
+                with pytest.raises((HeldError, ConversationExistsError)):
+                    other.conversations.delete(key_of(recorder, stream), stream.name, NOW)
+        for one in [] if is_released else holds:
+            recorder.erasure.note_hold(release_of(one, SAID))
+    assert faults(recorder) == []
+
+
+def test_without_the_time_no_entry_is_old_enough(recorder: LogRecorder, demo: Stream) -> None:
+    key = key_of(recorder, demo)
+    recorder.erasure.note_hold(Hold(0, key, 0, 0, 1, SAID).record())
+
+    with pytest.raises(HeldError, match=r"'demo' at position 1: under hold 2 by boss: a case"):
+        recorder.conversations.delete(key, "demo")
+    recorder.conversations.delete(key, "demo", LAST)
+
+
+def test_a_blob_that_an_entry_under_hold_names_stays(recorder: LogRecorder) -> None:
+    demo = Stream("demo")
+    timed(recorder, demo, 1, 900)
+    key = key_of(recorder, demo)
+    recorder.blobs.put([(SHA, b"bytes of a request")])
+    recorder.erasure.note_hold(Hold(0, key, 500, 0, 0, SAID).record())
+
+    with pytest.raises(HeldError):
+        recorder.erasure.erase(demo, [2], {key: "demo"}, {key: (3, [item("erased")])}, {SHA: [(key, 3)]}, NOW)
+    assert recorder.blobs.has(SHA)
+    assert erase(recorder, demo, 2)
+
+
+def test_only_a_hold_in_force_is_released(recorder: LogRecorder, demo: Stream) -> None:
+    number = recorder.erasure.note_hold(Hold(0, EVERY_STREAM, 0, 0, 0, SAID).record())
+    held = Hold(number, EVERY_STREAM, 0, 0, 0, SAID)
+    for wrong in (held._replace(number=number - 1), held._replace(stream=key_of(recorder, demo))):
+        with pytest.raises(InvalidEventError):
+            recorder.erasure.note_hold(release_of(wrong, SAID))
+
+    recorder.erasure.note_hold(release_of(held, SAID))
+
+    assert holds_of(recorder.erasure.holds()) == [held._replace(released=SAID)]
+    with pytest.raises(InvalidEventError):
+        recorder.erasure.note_hold(release_of(held, SAID))
+
+
+@pytest.mark.parametrize("on", ["demo", "its parent", "all"])
+def test_a_deletion_under_hold_is_a_fault_of_the_history(recorder: LogRecorder, on: str) -> None:
+    demo = Stream("demo")
+    put(recorder, demo, "a")
+    child = fork(recorder, demo, 2, "child")
+    streams = {"demo": key_of(recorder, child), "its parent": key_of(recorder, demo), "all": EVERY_STREAM}
+    recorder.erasure.note_hold(Hold(0, streams[on], 0, 0, 0, SAID).record())
+    with recorder.inspect() as inspection:
+        told = [each for each in inspection.history() if isinstance(each, Change)]
+    history = History()
+    for change in (*told, following(Newest(told[-1].number, told[-1].digest), streams["demo"], DELETED)):
+        history.take(change)
+
+    assert [fault.expected for fault in history.faults] == ["hold 3 to forbid it"]

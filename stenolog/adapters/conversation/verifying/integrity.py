@@ -153,6 +153,7 @@ def _check(inspection: Inspection, found: Findings, only: str | None) -> None:
     history = History()
     then = (history.digest, dict(history.listed)) if kept is not None and not kept.number else None
     erased_then: set[tuple[int, int]] = set()
+    holds_then: set[int] = set()
     unreadable = False
     for record in inspection.history():
         if isinstance(record, DamagedRow):
@@ -162,6 +163,7 @@ def _check(inspection: Inspection, found: Findings, only: str | None) -> None:
         history.take(record)
         if kept is not None and history.number == kept.number:
             then, erased_then = (history.digest, dict(history.listed)), set(history.erased)
+            holds_then = set(history.holds)
     history.end()
     _compare(held, history, found, only, whole=not unreadable)
     if not unreadable:
@@ -176,6 +178,10 @@ def _check(inspection: Inspection, found: Findings, only: str | None) -> None:
             f"{history.listed[stream].name!r} at position {position}: erased since that head"
             for stream, position in sorted(history.erased.keys() - erased_then)
             if stream in history.listed
+        ]
+        found.notes += [
+            f"hold {number} was released since that head"
+            for number in sorted(holds_then - history.holds.keys())
         ]
         _check_head(inspection, kept, then, history, newest, found)
 

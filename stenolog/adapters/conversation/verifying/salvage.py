@@ -31,7 +31,7 @@ from stenolog.domain.errors import (
     StoreError,
 )
 from stenolog.domain.events import ModeSwitch, UserMessage
-from stenolog.domain.history import ERASED, Listed
+from stenolog.domain.history import ERASED, EVERY_STREAM, Listed
 from stenolog.domain.lanes.lifecycle import BUSY
 from stenolog.domain.values import Control, ConversationRef
 
@@ -139,6 +139,13 @@ class _Writer:
             made = self._one(key, one if is_fork else one._replace(parent=None, fork=None), listed)
             if made is not None:
                 yield made
+        self._hold_again()
+
+    def _hold_again(self) -> None:
+        for hold in self.found.holds.values():
+            key = self._keys.get(hold.stream, EVERY_STREAM)
+            if hold.stream in (EVERY_STREAM, *self._keys):
+                self.log.recorder.erasure.note_hold(hold._replace(stream=key).record())
 
     def _one(self, old_key: int, one: Listed, listed: Mapping[int, Listed]) -> SalvagedConversation | None:
         parent, fork = one.parent, one.fork or 0

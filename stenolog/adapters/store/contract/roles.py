@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
+from stenolog.domain.history import Change
+
 from .values import Claim, Collected, DraftRow, Head, Order, PendingEntry, Stream, Which
+
+NO_BLOBS: Mapping[str, Collection[tuple[int, int]]] = MappingProxyType({})
 
 
 class ConversationStore(ABC):
@@ -49,12 +54,15 @@ class ConversationStore(ABC):
         """Archive at a time (microseconds since 1970), or undo with None. Raises as `rename`."""
 
     @abstractmethod
-    def delete(self, key: int, name: str) -> None:
-        """Delete a conversation. Raises as `rename`, where forks of it live too."""
+    def delete(self, key: int, name: str, now: int = 0) -> None:
+        """Delete a conversation. Raises as `rename`, where forks of it live too, and `HeldError`.
+
+        `now` as in `ErasureStore.erase`.
+        """
 
 
 class ErasureStore(ABC):
-    """Erasure: payloads overwritten, and what is left to do after it."""
+    """Erasure: payloads overwritten, what is left to do after it, and holds, which forbid it."""
 
     @abstractmethod
     def conversations_with(self, stream: Stream, position: int) -> dict[int, str]:
@@ -67,12 +75,28 @@ class ErasureStore(ABC):
         positions: Sequence[int],
         having: Mapping[int, str],
         written: Mapping[int, tuple[int, Sequence[PendingEntry]]],
+        blobs: Mapping[str, Collection[tuple[int, int]]] = NO_BLOBS,
+        now: int = 0,
     ) -> dict[int, int]:
         """Overwrite payloads and data derived from them, in one transaction; keep digests.
 
-        `having` are the conversations with the entries; each appends its `written` at that position. Returns
-        their last positions. Raises `VersionConflictError` if either changed. Renews `seal_key`.
+        `having` are the conversations with the entries; each appends its `written` at that position. `blobs`
+        hold words too and are deleted; their values are the entries, stream and position, that name them.
+        `now`, in microseconds since 1970, is when entries are old enough for a hold by age; without it none
+        is. Returns their last positions. Raises `VersionConflictError` if any changed, `HeldError`. Renews
+        `seal_key`.
         """
+
+    @abstractmethod
+    def note_hold(self, change: Change) -> int:
+        """Append a hold or a release, of which number and digest are not used; return its number.
+
+        Raises `InvalidEventError` for a release of no hold, `ConversationNotFoundError`.
+        """
+
+    @abstractmethod
+    def holds(self) -> list[Change]:
+        """Return the records of all holds and releases, in order."""
 
     @abstractmethod
     def unfinished(self) -> tuple[set[int], set[str], int]:
@@ -118,10 +142,6 @@ class BlobStore(ABC):
     @abstractmethod
     def named_by(self, key: int) -> set[str]:
         """Return all texts in a stream's entries that look like a blob's sha256."""
-
-    @abstractmethod
-    def delete(self, shas: Collection[str]) -> None:
-        """Delete blobs that entries name: they contain words to be erased."""
 
     @abstractmethod
     def collect(self, candidates: Collection[str] | None = None) -> Collected:

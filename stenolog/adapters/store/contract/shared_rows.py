@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from eventsourcing.persistence import IntegrityError, Tracking
 
 from stenolog.domain import history
-from stenolog.domain.errors import ConversationNotFoundError, CorruptLogError
+from stenolog.domain.errors import ConversationNotFoundError, CorruptLogError, InvalidEventError
 from stenolog.domain.history import Newest
 
 from .appends import check_storable
@@ -41,6 +41,8 @@ UNNAME = "UPDATE {s}.history SET erased = %s, salt = %s, name = '' WHERE number 
 LEFT = """SELECT name FROM {s}.history WHERE stream = %s AND what = 'erased' AND value = %s
     ORDER BY number DESC LIMIT 1"""
 IMPORTED_RANGE = "SELECT min(parent), max(value) FROM {s}.history WHERE stream = %s AND what = 'imported'"
+HOLDS = f"SELECT {HISTORY_COLUMNS} FROM {{s}}.history WHERE what IN ('held', 'kept', 'released')"
+HOLDS_OF = f"{HOLDS} AND stream = %s ORDER BY number"
 HISTORY_PAGE = f"SELECT {HISTORY_COLUMNS} FROM {{s}}.history WHERE number > %s ORDER BY number LIMIT 1000"
 MARK = "SELECT position, piece FROM {s}.tracking WHERE name = %s AND stream = %s"
 CURSORS = "SELECT name, stream, position, piece FROM {s}.tracking ORDER BY name, stream"
@@ -182,6 +184,32 @@ class SharedRows(Generic[C]):
     def left_hash(self, connection: C, key: int, position: int) -> str:
         row = self._run(connection, LEFT, (key, position)).fetchone()
         return str(row[0]) if row else ""
+
+    def holds(self, connection: C, stream: int | None = None) -> list[history.Change]:
+        """Return the records of holds and releases, or only those on a stream."""
+        asked = (f"{HOLDS} ORDER BY number", ()) if stream is None else (HOLDS_OF, (stream,))
+        return [*map(history.Change._make, self._run(connection, *asked).fetchall())]
+
+    def note_hold(self, connection: C, asked: history.Change, *, again: bool = False) -> int:
+        """Append a hold or a release; return its record's number. `again` as in `track`.
+
+        Raises `InvalidEventError` for a release of no hold, `ConversationNotFoundError`.
+        """
+        check_storable("hold", asked.name)
+        if again:
+            for change in reversed(self.holds(connection, asked.stream)):
+                if change[1:5] == asked[1:5] and change.name == asked.name:
+                    return change.number
+        if asked.what == history.RELEASED:
+            made = history.holds_of(self.holds(connection, asked.stream))
+            if asked.value not in (held.number for held in made if held.released is None):
+                raise InvalidEventError(f"expected the number of a hold in force, found {asked.value}")
+        elif asked.stream != history.EVERY_STREAM:
+            self.check_exists(connection, asked.stream)
+        self.add_change(
+            connection, asked.stream, asked.what, value=asked.value, parent=asked.parent, name=asked.name
+        )
+        return self.newest_change(connection).number
 
     def erase_name(self, connection: C, key: int) -> None:
         """Erase the names of a conversation that is deleted."""

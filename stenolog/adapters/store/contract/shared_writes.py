@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from stenolog.domain import entry, errors
-from stenolog.domain.history import ERASED, IMPORTED
+from stenolog.domain.history import ERASED, EVERY_STREAM, IMPORTED, holds_of
 
 from . import appends
 from .appends import Append, Appended, Sources
 from .blobs import shas_in
 from .shared_rows import SharedRows
 from .values import (
+    LAST,
     START,
     BlobContent,
     Continuation,
@@ -57,6 +58,12 @@ class SharedWriter(ABC, Generic[C]):
     @abstractmethod
     def replace(self, key: int, position: int, size: int, erased: bytes, left: bytes) -> None:
         """Overwrite a payload by what an erasure leaves of it."""
+
+    @abstractmethod
+    def remove_blobs(self, shas: Collection[str]) -> None: ...
+    @abstractmethod
+    def times(self, key: int, positions: Collection[int] | None) -> list[tuple[int, int]]:
+        """Return position and time of a stream's own entries, of some or all, by position."""
 
     def append(self, asked: Append, key: int, head: Head, *, again: bool = False) -> Appended:
         """Append after the head, except for items that repeat an earlier append.
@@ -107,10 +114,32 @@ class SharedWriter(ABC, Generic[C]):
         if self._find(name) not in (None, key):
             raise errors.ConversationExistsError(f"{name!r}: a conversation of this name exists already")
 
-    def check_forks(self, key: int, name: str) -> None:
-        """Raise `ConversationExistsError` if a stream has forks."""
+    def check_deletable(self, key: int, name: str, now: int) -> None:
+        """Raise `ConversationExistsError` if a stream has forks, `HeldError` if it is under hold."""
         if living := self._rows.forks(self._connection, key):
             raise errors.ConversationExistsError(f"{name!r}: forks of it exist: {', '.join(living[:5])}")
+        self.check_held(key, name, None, now)
+
+    # Holds
+
+    def check_held(self, key: int, name: str, positions: Collection[int] | None, now: int) -> None:
+        """Raise `HeldError` if a hold covers one of a stream's own entries, all of them with None.
+
+        Every erasure and deletion asks this, in its own transaction. A hold on a conversation covers what it
+        inherits, and its forks.
+        """
+        first = 0 if positions is None else min(positions, default=0)
+        upto = {EVERY_STREAM: LAST}
+        for fork, _ in self._rows.conversations_with(self._connection, key, name, first):
+            lineage = self._rows.lineage(self._connection, fork)
+            upto[fork] = next((each.upto for each in lineage if each.key == key), LAST)
+        upto |= {each.key: LAST for each in self._rows.lineage(self._connection, key)}
+        changes = [one for each in sorted(upto) for one in self._rows.holds(self._connection, each)]
+        holds = [hold for hold in holds_of(changes) if hold.released is None]
+        for position, at in self.times(key, positions) if holds else ():
+            for hold in holds:
+                if position <= upto[hold.stream] and hold.covers(at, now):
+                    raise errors.HeldError(f"{name!r} at position {position}: under {hold}")
 
     # Imports
 
@@ -151,6 +180,8 @@ class SharedWriter(ABC, Generic[C]):
         positions: Sequence[int],
         having: Mapping[int, str],
         written: Mapping[int, tuple[int, Sequence[PendingEntry]]],
+        blobs: Mapping[str, Collection[tuple[int, int]]],
+        now: int,
     ) -> None:
         key = stream.key
         assert key is not None, "it has entries"
@@ -158,6 +189,11 @@ class SharedWriter(ABC, Generic[C]):
         # A fork that was made since the caller looked also has the words, and needs an entry of its own.
         if dict(first) != having:
             raise errors.VersionConflictError(stream.name, expected=0, found=0)
+        self.check_held(key, having[key], positions, now)
+        for holder in {holder for places in blobs.values() for holder, _ in places}:
+            at = {at for places in blobs.values() for each, at in places if each == holder}
+            self.check_held(holder, having[holder], at, now)
+        self.remove_blobs(blobs)
         self._overwrite(key, positions, having)
         for each, (position, items) in written.items():
             head = self.head(each)

@@ -12,7 +12,7 @@ entries by id.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from psycopg import errors as pg
@@ -316,6 +316,13 @@ class PostgresWriter(SharedWriter[LogConnection]):
 
     def put_blob(self, blob: BlobContent) -> None:
         blob_rows.insert(self._connection, [blob])
+
+    def remove_blobs(self, shas: Collection[str]) -> None:
+        for sha in shas:
+            self._connection.run(blob_rows.REMOVE, (bytes.fromhex(sha),))
+
+    def times(self, key: int, positions: Collection[int] | None) -> list[tuple[int, int]]:
+        return event_rows.times(self._connection, key, positions)
 
     def head(self, key: int) -> Head:
         return event_rows.head(self._connection, key) or START

@@ -11,6 +11,7 @@ from contextlib import suppress
 from stenolog.adapters.store.contract import values
 from stenolog.adapters.store.contract.blobs import shas_in
 from stenolog.adapters.store.contract.roles import (
+    NO_BLOBS,
     BlobStore,
     ClaimStore,
     ConversationStore,
@@ -22,6 +23,7 @@ from stenolog.domain.errors import (
     InvalidEventError,
     StenologError,
 )
+from stenolog.domain.history import Change
 
 from . import batches
 from .appends import PostgresWriter
@@ -88,11 +90,11 @@ class PostgresConversations(ConversationStore):
         self._datastore.repeat(archive, [HISTORY])
         self._ring()
 
-    def delete(self, key: int, name: str) -> None:
+    def delete(self, key: int, name: str, now: int = 0) -> None:
         def delete(connection: LogConnection, again: bool) -> None:
             if again and shared.name_of(connection, key) is None:
                 return
-            PostgresWriter(connection).check_forks(key, name)
+            PostgresWriter(connection).check_deletable(key, name, now)
             conversation_rows.delete(connection, key)
 
         self._datastore.repeat(delete, [HISTORY, key])
@@ -116,13 +118,15 @@ class PostgresErasure(ErasureStore):
         positions: Sequence[int],
         having: Mapping[int, str],
         written: Mapping[int, tuple[int, Sequence[values.PendingEntry]]],
+        blobs: Mapping[str, Collection[tuple[int, int]]] = NO_BLOBS,
+        now: int = 0,
     ) -> dict[int, int]:
         seal_key = os.urandom(KEY_BYTES)
 
         def erase(connection: LogConnection, again: bool) -> None:
             if again and _all_stand(connection, written):
                 return
-            PostgresWriter(connection).erase(stream, positions, having, written)
+            PostgresWriter(connection).erase(stream, positions, having, written, blobs, now)
             # With another seal key, checkpoints that other processes made of the words are not used any more.
             connection.run(erasure_rows.NEW_KEY, (seal_key,))
 
@@ -131,6 +135,12 @@ class PostgresErasure(ErasureStore):
         self._datastore.seal_key = seal_key
         self._ring()
         return {each: position + len(items) for each, (position, items) in written.items()}
+
+    def note_hold(self, change: Change) -> int:
+        return self._datastore.repeat(lambda c, again: shared.note_hold(c, change, again=again), [HISTORY])
+
+    def holds(self) -> list[Change]:
+        return self._datastore.read(shared.holds)
 
     def unfinished(self) -> tuple[set[int], set[str], int]:
         return self._datastore.read(shared.unfinished_erasures)
@@ -185,10 +195,6 @@ class PostgresBlobs(BlobStore):
 
     def named_by(self, key: int) -> set[str]:
         return self._datastore.read(lambda c: blob_rows.named_by(c, key))
-
-    def delete(self, shas: Collection[str]) -> None:
-        keys = [bytes.fromhex(sha) for sha in shas]
-        self._datastore.write(lambda c: [c.run(blob_rows.REMOVE, (key,)) for key in keys])
 
     def collect(self, candidates: Collection[str] | None = None) -> values.Collected:
         return blob_rows.collect(self._datastore, LEASE, candidates)

@@ -26,9 +26,11 @@ from stenolog.adapters.store.sqlite.recorder import SqliteLogRecorder
 from stenolog.adapters.store.sqlite.turn.datastore import SqliteLogDatastore
 from stenolog.domain.entry import Entry, Record, check_name
 from stenolog.domain.errors import (
+    HeldError,
     PositionNotFoundError,
     StoreError,
 )
+from stenolog.domain.history import EVERY_STREAM, holds_of
 from stenolog.domain.values import PositionRange
 
 from . import arguments, reader
@@ -215,8 +217,11 @@ class LogHandle:
 
         A blob put by a living process stays until an entry names it or that process closes its log. One
         referenced only outside of this log is removed. Raises `StoreTimeoutError`, `StoreError` (always, if
-        not on Linux).
+        not on Linux), and `HeldError` if all of the log is under hold.
         """
+        for hold in holds_of(self.recorder.erasure.holds()):
+            if hold.stream == EVERY_STREAM and hold.is_whole and hold.released is None:
+                raise HeldError(f"{self.path}: under {hold}")
         erasures.go_on(self)
         found = self.recorder.blobs.collect()
         return found._replace(is_complete=self.recorder.compact())

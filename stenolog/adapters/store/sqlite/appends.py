@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from stenolog.adapters.store.contract import appends
@@ -144,6 +144,12 @@ class SqliteWriter(SharedWriter[sqlite3.Connection]):
 
     def put_blob(self, blob: BlobContent) -> None:
         blob_store.insert(self._connection, [blob])
+
+    def remove_blobs(self, shas: Collection[str]) -> None:
+        blob_store.remove(self._connection, shas)
+
+    def times(self, key: int, positions: Collection[int] | None) -> list[tuple[int, int]]:
+        return event_rows.times(self._connection, key, positions)
 
     def head(self, key: int) -> Head:
         return event_rows.head(self._connection, key) or START

@@ -165,6 +165,11 @@ def insert(connection: sqlite3.Connection, named: Iterable[tuple[str, bytes]]) -
     connection.executemany("INSERT OR IGNORE INTO blobs (sha256, bytes) VALUES (?, ?)", rows)
 
 
+def remove(connection: sqlite3.Connection, shas: Collection[str]) -> None:
+    """Delete blobs, although entries may name them."""
+    connection.executemany(REMOVE, [(bytes.fromhex(sha),) for sha in shas])
+
+
 class SqliteBlobs(BlobStore):
     """Blobs in the table `blobs`, with their pins."""
 
@@ -199,10 +204,6 @@ class SqliteBlobs(BlobStore):
 
     def named_by(self, key: int) -> set[str]:
         return named_by(self._datastore, key)
-
-    def delete(self, shas: Collection[str]) -> None:
-        with self._datastore.writing() as connection:
-            connection.executemany(REMOVE, [(bytes.fromhex(sha),) for sha in shas])
 
     def collect(self, candidates: Collection[str] | None = None) -> Collected:
         # Elsewhere a blob that another process has just put could be removed.

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from stenolog.adapters.store.contract import values
 from stenolog.adapters.store.contract.roles import (
+    NO_BLOBS,
     ClaimStore,
     ConversationStore,
     DraftStore,
     ErasureStore,
 )
 from stenolog.adapters.store.sqlite.statements.dialect import shared
+from stenolog.domain.history import Change
 
 from . import appends
 from .file_safety import KEY_BYTES
@@ -66,9 +68,9 @@ class SqliteConversations(ConversationStore):
         with self._datastore.writing() as connection:
             shared.archive(connection, key, at)
 
-    def delete(self, key: int, name: str) -> None:
+    def delete(self, key: int, name: str, now: int = 0) -> None:
         with self._datastore.writing() as connection:
-            appends.SqliteWriter(connection).check_forks(key, name)
+            appends.SqliteWriter(connection).check_deletable(key, name, now)
             conversation_rows.delete(connection, key)
 
 
@@ -88,14 +90,24 @@ class SqliteErasure(ErasureStore):
         positions: Sequence[int],
         having: Mapping[int, str],
         written: Mapping[int, tuple[int, Sequence[values.PendingEntry]]],
+        blobs: Mapping[str, Collection[tuple[int, int]]] = NO_BLOBS,
+        now: int = 0,
     ) -> dict[int, int]:
         seal_key = os.urandom(KEY_BYTES)
         with self._datastore.writing() as connection:
-            appends.SqliteWriter(connection).erase(stream, positions, having, written)
+            appends.SqliteWriter(connection).erase(stream, positions, having, written, blobs, now)
             erasure_rows.set_seal_key(connection, seal_key)
         # Only once it is committed: a rollback keeps the old key.
         self._datastore.seal_key = seal_key
         return {each: position + len(items) for each, (position, items) in written.items()}
+
+    def note_hold(self, change: Change) -> int:
+        with self._datastore.writing() as connection:
+            return shared.note_hold(connection, change)
+
+    def holds(self) -> list[Change]:
+        with self._datastore.reading() as connection:
+            return shared.holds(connection)
 
     def unfinished(self) -> tuple[set[int], set[str], int]:
         with self._datastore.reading() as connection:

@@ -52,6 +52,14 @@ def moment(written: str, expected: str = A_TIME, *, to_its_end: bool) -> datetim
     return at
 
 
+def length(written: str, what: str) -> timedelta:
+    """Return the length of a written time (45m, 180d). Raises `InvalidEventError`, which names `what`."""
+    ago = AGO.fullmatch(written)
+    if ago is None:
+        raise InvalidEventError(f"{what}: expected a time such as 12h, 180d or 26w, found {written!r}")
+    return timedelta(**{UNITS[ago[2]]: int(ago[1])})
+
+
 class Period(NamedTuple):
     """The time from `--since` to `--until`; None: no limit."""
 
@@ -77,5 +85,5 @@ def _read(written: str) -> tuple[datetime, bool]:
         day = in_zone(now()).date() - timedelta(days=DAYS_AGO[written])
         return datetime.combine(day, time.min), True
     if ago := AGO.fullmatch(written):
-        return now() - timedelta(**{UNITS[ago[2]]: int(ago[1])}), False
+        return now() - length(ago[0], "time"), False
     return datetime.fromisoformat(written), len(written) <= LONGEST_DAY

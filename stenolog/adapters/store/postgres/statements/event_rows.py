@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from stenolog.adapters.store.contract.values import START, Head, Row, Segment
 from stenolog.adapters.store.postgres.connection.datastore import LogConnection
@@ -39,6 +39,8 @@ HEAD = "SELECT head, digest FROM {s}.conversations WHERE stream = %s"
 HEADS = "SELECT stream, head, digest FROM {s}.conversations WHERE stream = ANY(%s) AND head > 0"
 HEADER = "SELECT entry_id, at, digest FROM {s}.stored_events WHERE stream = %s AND position = %s"
 LAST_POSITION = "SELECT max(position) FROM {s}.stored_events WHERE stream = %s"
+TIMES = """SELECT position, at FROM {s}.stored_events WHERE stream = %s
+    AND (%s::bigint[] IS NULL OR position = ANY(%s)) ORDER BY position"""
 DIGEST = "SELECT digest FROM {s}.stored_events WHERE stream = %s AND position = %s"
 NOTIFICATIONS = """SELECT notification FROM {s}.stored_events
     WHERE stream = %s AND position BETWEEN %s AND %s ORDER BY position"""
@@ -98,6 +100,12 @@ def by_ids(connection: LogConnection, key: int, ids: Sequence[str]) -> dict[str,
     """Return the stream's own records of these ids."""
     rows = connection.run(BY_IDS, (key, list(ids))).fetchall()
     return {record.id: record for record in map(Record._make, rows)}
+
+
+def times(connection: LogConnection, key: int, positions: Collection[int] | None) -> list[tuple[int, int]]:
+    """Return position and time of a stream's own entries, some or all."""
+    some = None if positions is None else [*positions]
+    return connection.run(TIMES, (key, some, some)).fetchall()
 
 
 def head(connection: LogConnection, key: int) -> Head | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import chain
@@ -68,6 +68,8 @@ HEAD = """SELECT originator_version, digest FROM stored_events WHERE originator_
     ORDER BY originator_version DESC LIMIT 1"""
 HEAD_UNTIL = """SELECT originator_version, digest FROM stored_events
     WHERE originator_id = ? AND rowid <= ? ORDER BY originator_version DESC LIMIT 1"""
+TIMES = """SELECT originator_version, at FROM stored_events WHERE originator_id = ?
+    AND (?2 IS NULL OR originator_version IN (SELECT value FROM json_each(?2))) ORDER BY 1"""
 DIGEST = "SELECT digest FROM stored_events WHERE originator_id = ? AND originator_version = ?"
 
 
@@ -214,6 +216,14 @@ def by_id(connection: sqlite3.Connection, key: int, id: str) -> Record | None:
     """Return the stream's own record of that id."""
     row = connection.execute(BY_ID, (key, id)).fetchone()
     return Record._make(row) if row else None
+
+
+def times(
+    connection: sqlite3.Connection, key: int, positions: Collection[int] | None
+) -> list[tuple[int, int]]:
+    """Return position and time of a stream's own entries, some or all."""
+    some = None if positions is None else json.dumps([*positions])
+    return connection.execute(TIMES, (key, some)).fetchall()
 
 
 def head(connection: sqlite3.Connection, key: int) -> Head | None:

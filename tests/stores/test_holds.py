@@ -1,0 +1,129 @@
+"""Holds: while one is in force nothing that it covers is erased, deleted or collected, by any door."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import stenolog
+from stenolog import Log, UserMessage
+from stenolog.adapters.store.sqlite.turn import durable_head
+from stenolog.errors import HeldError, InvalidEventError
+from stenolog.maintenance import hold, holds, release, salvage, verify
+from tests.stores.conftest import said, texts
+
+DAY = timedelta(days=1)
+NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_a_hold_outlives_renames_forks_reopening_and_salvage(path: Path, tmp_path: Path) -> None:
+    with stenolog.open(path) as log:
+        said(log["demo"], "a", "b")
+        made = hold(log, "demo", reason="case", by="Ann")
+        log["demo"].rename("other")
+        log["other"].fork(name="branch")
+        said(log["branch"], "c")
+        said(log["free"], "d")
+    salvage(path, tmp_path / "saved.db")
+
+    for each in (path, tmp_path / "saved.db"):
+        with stenolog.open(each) as log:
+            (found,) = holds(log)
+            assert found._replace(number=made.number) == made._replace(conversation="other")
+            for name in ("other", "branch"):
+                with pytest.raises(HeldError, match="Ann: case"):
+                    log[name].erase(log[name].position)
+            with pytest.raises(HeldError):
+                log["branch"].delete()
+            log["free"].delete()
+            assert texts(log["branch"]) == ["a", "b", "c"]
+            release(log, found.number)
+            log["branch"].delete()
+            assert verify(log).ok
+
+
+def test_what_is_kept_for_a_time_is_free_afterwards() -> None:
+    days = iter(range(1_000))
+    with stenolog.open(":memory:", clock=lambda: NEW_YEAR + DAY * next(days)) as log:
+        said(log["demo"], "a")
+        hold(log, younger_than=20 * DAY, reason="kept", by="Ann")
+        refused = 0
+        while True:
+            try:
+                log["demo"].delete()
+                break
+            except HeldError:
+                refused += 1
+
+    assert 15 <= refused <= 20
+
+
+def test_all_of_a_log_under_hold_is_not_collected(log: Log) -> None:
+    blob = log.blobs.put(b"nobody names it")
+    made = hold(log, reason="case")
+    with pytest.raises(HeldError):
+        log.collect()
+
+    assert blob in log.blobs
+    release(log, made.number, by="Ann", reason="over")
+    (shown,) = holds(log)
+    assert (shown.is_in_force, shown.released_by, shown.release_reason) == (False, "Ann", "over")
+    log.collect()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda log: hold(log, reason=" "),
+        lambda log: hold(log, reason="a", by="two\nlines"),
+        lambda log: hold(log, reason="a", younger_than=DAY, since=NEW_YEAR),
+        lambda log: hold(log, reason="a", younger_than=-DAY),
+        lambda log: hold(log, reason="a", since=NEW_YEAR, until=NEW_YEAR - DAY),
+        lambda log: release(log, 1),
+    ],
+)
+def test_a_hold_that_means_nothing_is_refused(log: Log, wrong: Callable[[Log], object]) -> None:
+    said(log["demo"], "a")
+    with pytest.raises(InvalidEventError):
+        wrong(log)
+
+    assert holds(log) == []
+
+
+EDITS = {
+    "removed": "DELETE FROM history WHERE what = 'held'",
+    "made another's": "UPDATE history SET stream = 99 WHERE what = 'held'",
+    "shortened": "UPDATE history SET value = 1 WHERE what = 'held'",
+    "released": "INSERT INTO history VALUES (3, 1, 'released', 2, 0, x'', '', x'', NULL)",
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_a_hold_that_is_changed_past_the_log_is_a_fault(path: Path, edit: str) -> None:
+    with stenolog.open(path) as log:
+        log["demo"].append(UserMessage(text="a"))
+        hold(log, "demo", reason="case")
+        head = verify(log).head
+    connection = sqlite3.connect(path)
+    connection.execute(edit)
+    connection.commit()
+    connection.close()
+    durable_head.forget(path)
+
+    with stenolog.open(path) as log:
+        assert not verify(log, head=head).ok
+
+
+def test_a_head_shows_what_was_released_since(log: Log) -> None:
+    said(log["demo"], "a")
+    made = hold(log, "demo", reason="case")
+    head = verify(log).head
+    assert verify(log, head=head).notes == ()
+    release(log, made.number)
+
+    report = verify(log, head=head)
+    assert (report.ok, report.notes) == (True, (f"hold {made.number} was released since that head",))
