@@ -7,7 +7,6 @@ are made of digests: the same log gives the same spans, so exporting them twice 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -18,10 +17,11 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.lanes.lifecycle import BUSY
 from stenolog.domain.lanes.state import OpenCall, State, address, find_call
 from stenolog.domain.lanes.step import INITIAL, Transition, step
-from stenolog.domain.parts import AssistantPart, ReasoningPart, TextPart, ToolCall
+from stenolog.domain.parts import ToolCall
 from stenolog.domain.settings import NOTHING, Settings, configure
 
 from .formats import providers
+from .otel_messages import InputMessages, output_messages
 from .views.usage import is_new_session
 
 Attribute: TypeAlias = str | int | float | list[str]
@@ -69,13 +69,20 @@ class _Call(NamedTuple):
     call: ToolCall
 
 
-def spans(entries: Iterable[Entry], *, content: bool = False, after: int = 0) -> Iterator[Span]:
+def spans(
+    entries: Iterable[Entry],
+    *,
+    content: bool = False,
+    after: int = 0,
+    inputs: InputMessages | None = None,
+) -> Iterator[Span]:
     """Yield each piece of work at the entry that ends it; unfinished work has no span.
 
-    `content` tells what was said, what tools were called with and what they gave: it may be private. What
-    ended up to the position `after` is left out; in a fork, `inherited` is where its own begins.
+    `content` adds what was said, what tools were called with and what they gave, and `inputs`, of the same
+    entries, what models were sent: both may be private. What ended up to the position `after` is left out; in
+    a fork, `inherited` is where its own begins.
     """
-    watch = _Watch(content)
+    watch = _Watch(content, inputs)
     for entry in entries:
         found = watch.take(entry)
         if entry.position > after:
@@ -90,8 +97,10 @@ def inherited(settings: Settings) -> int:
 class _Watch:
     """State carried from one entry to the next."""
 
-    def __init__(self, content: bool) -> None:
+    def __init__(self, content: bool, inputs: InputMessages | None) -> None:
         self._content = content
+        self._inputs = inputs
+        self._compacted: set[str] = set()
         self._state: State = INITIAL
         self._settings: Settings = NOTHING
         self._works: dict[str, _Work] = {}
@@ -102,6 +111,8 @@ class _Watch:
         """Return the spans that end with this entry, the children before their parent."""
         before = self._state
         self._settings = configure(self._settings, entry)
+        if self._inputs is not None:
+            self._inputs.take(entry)
         self._state, moves = step(before, entry)
         if isinstance(entry.event, events.ModeSwitch) and entry.event.fork:
             self._part(entry)
@@ -109,7 +120,20 @@ class _Watch:
         for move in moves:
             if move.source not in BUSY and move.target in BUSY:
                 self._begin(move, entry, work)
-        return [*self._called(entry, before, work), *self._moved(entry, moves)]
+        found = [*self._called(entry, before, work), *self._moved(entry, moves)]
+        self._compact(entry.event)
+        return found
+
+    def _compact(self, event: events.Event) -> None:
+        """Note the lanes whose context is a summary of what came before."""
+        match event:
+            case events.AssistantMessage(purpose="summary", covers=covers) if covers:
+                self._compacted |= {address(event.agent, event.task), *event.to}
+            case events.ModeSwitch(context_from=int(), agents=agents):
+                gone = {lane for lane in self._compacted if lane.partition("/")[0] in agents}
+                self._compacted -= gone if agents else self._compacted
+            case _:
+                pass
 
     def _part(self, entry: Entry) -> None:
         """Begin a fork: calls and work of the lanes so far are reported in its parent."""
@@ -169,12 +193,14 @@ class _Watch:
             parent=self._works[where].id if where in self._works else "",
             start=_start(entry.time, said.duration_ms, asked),
             end=entry.time,
-            attributes=self._common("chat", where, entry) | self._of_model(said, model),
+            attributes=self._common("chat", where, entry) | self._of_model(entry, said, model),
             error=said.category if isinstance(said, events.LlmError) else "",
             message=said.message if isinstance(said, events.LlmError) else "",
         )
 
-    def _of_model(self, said: events.AssistantMessage | events.LlmError, model: str) -> Attributes:
+    def _of_model(
+        self, entry: Entry, said: events.AssistantMessage | events.LlmError, model: str
+    ) -> Attributes:
         card = self._settings.card_of(said.agent)
         told: dict[str, Any] = {
             "gen_ai.provider.name": _telemetry_name(card.provider),
@@ -187,7 +213,7 @@ class _Watch:
                 "gen_ai.usage.input_tokens": said.usage.input,
                 "gen_ai.usage.output_tokens": said.usage.output,
                 "gen_ai.usage.cache_read.input_tokens": said.usage.cache_read or None,
-                "gen_ai.usage.cache_creation.input_tokens": said.usage.cache_write or None,
+                "gen_ai.usage.cache_write.input_tokens": said.usage.cache_write or None,
                 "gen_ai.usage.reasoning.output_tokens": said.usage.reasoning or None,
             }
         if said.receipt is not None:
@@ -204,7 +230,11 @@ class _Watch:
                 "stenolog.will_retry": str(bool(said.retry_at)).lower(),
             }
         if self._content and said.parts:
-            told["gen_ai.output.messages"] = _messages(said)
+            told["gen_ai.output.messages"] = output_messages(said)
+        if self._inputs is not None:
+            told.update(self._inputs.pop(entry.position))
+        if address(said.agent, said.task) in self._compacted:
+            told["gen_ai.conversation.compacted"] = True
         return _set_attributes(told)
 
     def _ran(
@@ -270,8 +300,8 @@ class _Watch:
                 "gen_ai.operation.name": operation,
                 "gen_ai.conversation.id": entry.conversation,
                 "gen_ai.agent.name": where.partition("/")[0],
-                "gen_ai.agent.id": where,
-                "gen_ai.workflow.name": run,
+                "stenolog.lane": where,
+                "stenolog.run": run,
                 "stenolog.position": entry.position,
             }
         )
@@ -307,26 +337,6 @@ def _child(said: events.ToolResult | events.AssistantMessage | events.LlmError) 
 def _set_attributes(attributes: dict[str, Any]) -> Attributes:
     kinds = (str, int, float, list)
     return {name: value for name, value in attributes.items() if isinstance(value, kinds) and value != ""}
-
-
-def _messages(said: events.AssistantMessage | events.LlmError) -> str:
-    """Return the model's message in the JSON of the semantic conventions."""
-    message: dict[str, Any] = {"role": "assistant", "parts": [part for p in said.parts if (part := _part(p))]}
-    if isinstance(said, events.AssistantMessage):
-        message["finish_reason"] = said.finish_reason
-    return json.dumps([message], ensure_ascii=False, separators=(",", ":"))
-
-
-def _part(part: AssistantPart) -> dict[str, Any] | None:
-    match part:
-        case TextPart(text=text):
-            return {"type": "text", "content": text}
-        case ReasoningPart(text=text) if text:
-            return {"type": "reasoning", "content": text}
-        case ToolCall(id=id, name=name, arguments=arguments):
-            return {"type": "tool_call", "id": id, "name": name, "arguments": arguments}
-        case _:
-            return None
 
 
 def _telemetry_name(provider: str) -> str:

@@ -19,10 +19,21 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as co
 from opentelemetry.trace import SpanKind, StatusCode
 
 import stenolog
-from stenolog import AssistantMessage, LlmError, Log, ToolCall, ToolResult, UserMessage
+from stenolog import (
+    AgentCard,
+    AssistantMessage,
+    LlmError,
+    Log,
+    ModeSwitch,
+    Tool,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from stenolog.context import LastN
 from stenolog.engine import Agent, Team, regenerate
 from stenolog.errors import ConversationNotFoundError, OperationalError
+from stenolog.events import PositionRange
 from stenolog.frameworks import export_spans, measure_requests
 from stenolog.models import Scripted
 from tests.engine.given import Clock, opened, run, run_team
@@ -83,7 +94,9 @@ def test_all_spans_are_of_one_program(tmp_path: Path) -> None:
 
 def test_every_attribute_of_generative_ai_is_one_of_the_conventions(tmp_path: Path) -> None:
     work(tmp_path / "talks.db", "How long is it?")
-    known = {value for name, value in vars(conventions).items() if name.startswith("GEN_AI_")}
+    since = {"gen_ai.conversation.compacted", "gen_ai.usage.cache_write.input_tokens"}  # v0.1.0 of their own
+    known = since | {value for name, value in vars(conventions).items() if name.startswith("GEN_AI_")}
+    known -= {"gen_ai.agent.id", "gen_ai.workflow.name", "gen_ai.usage.cache_creation.input_tokens"}
 
     used = {name for span in exported(tmp_path / "talks.db", content=True) for name in span.attributes or {}}
 
@@ -243,3 +256,39 @@ def test_a_window_that_another_process_left_a_snapshot_of_is_told_apart(
         log["demo"].request("coder", policy=LastN(2))
 
     assert sources(reader) == {"snapshot": 1}
+
+
+def test_what_a_model_was_sent_is_exported_for_those_who_ask(tmp_path: Path) -> None:
+    path = tmp_path / "talks.db"
+    card = AgentCard(
+        provider="anthropic", persona="Be brief.", tools=[Tool(name="look", description="Look.")]
+    )
+    with opened(path) as conversation:
+        conversation.append(ModeSwitch(joins=["coder"], cards={"coder": card}))
+        conversation.append(UserMessage(text="How long?", to=["coder"]))
+        conversation.append(AssistantMessage(agent="coder", text="Three lines."))
+
+    with_tools, without = exported(path, content=True, tools=True)[0], exported(path, content=True)[0]
+
+    sent = {name: value for name, value in (with_tools.attributes or {}).items() if isinstance(value, str)}
+    assert json.loads(sent["gen_ai.input.messages"]) == [
+        {"role": "user", "parts": [{"type": "text", "content": "How long?"}]}
+    ]
+    assert json.loads(sent["gen_ai.system_instructions"]) == [{"type": "text", "content": "Be brief."}]
+    assert [tool["name"] for tool in json.loads(sent["gen_ai.tool.definitions"])] == ["look"]
+    assert {*sent} - {*(without.attributes or {})} == {"gen_ai.tool.definitions"}
+
+
+def test_an_answer_after_a_compaction_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "talks.db"
+    with opened(path) as conversation:
+        conversation.append(UserMessage(text="One", to=["coder"]))
+        conversation.append(AssistantMessage(agent="coder", text="1"))
+        covers = [PositionRange(first=1, last=2)]
+        conversation.append(AssistantMessage(agent="coder", purpose="summary", covers=covers, text="Ones."))
+        conversation.append(UserMessage(text="Two", to=["coder"]))
+        conversation.append(AssistantMessage(agent="coder", text="2"))
+
+    found = [(span.attributes or {}) for span in exported(path) if span.name == "chat"]
+
+    assert [each.get("gen_ai.conversation.compacted") for each in found] == [None, None, True]

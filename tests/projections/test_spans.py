@@ -81,7 +81,7 @@ def test_a_model_call_tells_what_the_conventions_ask_for() -> None:
         "gen_ai.operation.name": "chat",
         "gen_ai.conversation.id": "demo",
         "gen_ai.agent.name": "coder",
-        "gen_ai.agent.id": "coder",
+        "stenolog.lane": "coder",
         "stenolog.position": 3,
         "gen_ai.provider.name": "openai",
         "gen_ai.request.model": "gpt-5.2",
@@ -145,7 +145,7 @@ def test_a_worker_in_its_callers_scope_is_in_its_trace_and_a_part_of_its_work() 
     found = list(spans(told(*ONE_TURN[:3], task, answer, *ONE_TURN[3:])))
 
     worker, caller = (span for span in found if span.name.startswith("invoke_agent"))
-    assert (worker.attributes["gen_ai.agent.id"], worker.parent) == ("reader/1", caller.id)
+    assert (worker.attributes["stenolog.lane"], worker.parent) == ("reader/1", caller.id)
     assert {span.trace for span in found} == {caller.trace}
 
 

@@ -17,6 +17,7 @@ from stenolog.adapters.conversation.queries.requests.building import BuiltReques
 from stenolog.adapters.store.contract.values import Cursor
 from stenolog.domain.entry import microseconds
 from stenolog.domain.errors import ConversationNotFoundError, MissingExtraError, OperationalError
+from stenolog.projections.otel_messages import InputMessages
 from stenolog.projections.otel_spans import Span, inherited, spans
 
 if TYPE_CHECKING:
@@ -34,22 +35,35 @@ def export_spans(
     exporter: SpanExporter,
     *,
     content: bool = False,
+    tools: bool = False,
     name: str = "",
     resource: Resource | None = None,
 ) -> int:
     """Export a conversation's work; return the number of spans.
 
     With a `name`, only what that name has not exported: call it again after each run. A kill may repeat a
-    batch, with the same span ids. A fork's inherited work belongs to its parent. `content` exports texts too.
-    Raises `MissingExtraError`, and `OperationalError` if the exporter fails.
+    batch, with the same span ids. A fork's inherited work belongs to its parent. `content` exports texts too:
+    what was said, and what models were sent, with `tools` the definitions of tools as well. Raises
+    `MissingExtraError`, and `OperationalError` if the exporter fails.
     """
     report, exported = ExportReport(conversation, name), 0
     after = max(report.position, inherited(conversation.settings()))
-    for batch in _batches(spans(conversation.entries(), content=content, after=after)):
+    for batch in _batches(conversation_spans(conversation, content=content, tools=tools, after=after)):
         _export(exporter, [readable(span, resource) for span in batch])
         report.advance(batch[-1].position)
         exported += len(batch)
     return exported
+
+
+def conversation_spans(
+    conversation: Conversation, *, content: bool, tools: bool = False, after: int = 0
+) -> Iterator[Span]:
+    """Yield a conversation's spans; with `content`, what models were sent too."""
+    if not content:
+        return spans(conversation.entries(), after=after)
+    log = [*conversation.entries()]
+    inputs = InputMessages(log, conversation.log.blobs, after=after, tools=tools)
+    return spans(log, content=True, after=after, inputs=inputs)
 
 
 UNITS = {"duration": "s", "messages": "{message}", "size": "By", "window": "{entry}"}
