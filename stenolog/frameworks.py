@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .adapters.frameworks.ag_ui import ag_ui_events, ag_ui_live, ag_ui_messages
+    from .adapters.frameworks.claude_agent_sdk import ClaudeSessionStore, claude_session_store
     from .adapters.frameworks.openai_agents import OpenAIAgentsSession, openai_agents_events
     from .adapters.frameworks.opentelemetry import export_spans, measure_requests
     from .adapters.frameworks.pydantic_ai import append_pydantic_ai, pydantic_ai_entries, to_pydantic_ai
     from .adapters.frameworks.pydantic_ai_recorder import PydanticAIRecorder
 
 _WHERE: dict[str, str] = {
+    "ClaudeSessionStore": "claude_agent_sdk",
     "OpenAIAgentsSession": "openai_agents",
     "PydanticAIRecorder": "pydantic_ai_recorder",
     "ag_ui_events": "ag_ui",
     "ag_ui_live": "ag_ui",
     "ag_ui_messages": "ag_ui",
     "append_pydantic_ai": "pydantic_ai",
+    "claude_session_store": "claude_agent_sdk",
     "export_spans": "opentelemetry",
     "measure_requests": "opentelemetry",
     "openai_agents_events": "openai_agents",
@@ -30,12 +33,14 @@ _WHERE: dict[str, str] = {
 """The names, and the rooms of `adapters.frameworks` that they come from."""
 
 __all__: list[str] = [
+    "ClaudeSessionStore",
     "OpenAIAgentsSession",
     "PydanticAIRecorder",
     "ag_ui_events",
     "ag_ui_live",
     "ag_ui_messages",
     "append_pydantic_ai",
+    "claude_session_store",
     "export_spans",
     "measure_requests",
     "openai_agents_events",

@@ -81,6 +81,8 @@ META_KEY = "erasure"
 """The key in a message's `meta`, below "stenolog", that makes it the entry of an erasure."""
 
 
+ORIGINAL = "stenolog.original"
+"""The key in `meta` of mode switches that name blobs with the bytes of a foreign file or its lines."""
 CHECKPOINTED = "langgraph"
 """The key in `meta` of entries whose words LangGraph's checkpoints hold too, in other entries."""
 

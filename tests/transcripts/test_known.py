@@ -15,7 +15,7 @@ from stenolog import Log, UserMessage
 from stenolog.adapters.importers.detection.detect import recognise_stream
 from stenolog.adapters.importers.importer import import_stream
 from stenolog.importers import Report, import_file, import_files
-from tests.file_bytes import words_in
+from tests.file_bytes import files_with, words_in
 from tests.transcripts.given import SESSION, assistant, item, lines, message, meta, text, user
 from tests.transcripts.programs_given import KIMI, asked, part
 
@@ -255,3 +255,11 @@ def test_a_stream_is_not_named_by_its_folder_and_continues_only_what_it_begins_w
     assert [one.appended for one in found][3:] == again
     assert found[1].appended == 1
     assert len(log.names()) == 2
+
+
+def test_a_kept_file_with_erased_words_is_in_the_log_no_more(tmp_path: Path, file: Path) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        import_file(log, file, keep_raw=True)
+        log[SESSION].erase(next(entry.position for entry in log[SESSION] if entry.id == "a1"))
+
+    assert files_with(tmp_path, b"The third.", (file.name,)) == []

@@ -6,7 +6,7 @@ import getpass
 import json
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from stenolog.adapters.conversation.search.indexing import Source, forgetting
 from stenolog.adapters.store.contract import appends
@@ -177,9 +177,10 @@ def delete(conversation: StreamHandle) -> None:
 
 
 def _blobs_with(conversation: StreamHandle, positions: Sequence[int]) -> Places:
-    """Return blobs in receipts, forks' too, with words of these entries, and where the receipts are.
+    """Return blobs in receipts and of originals, forks' too, with words of these entries, and who names them.
 
-    Such a blob has a program's own text, or a whole request's bytes. Without it the request cannot be proved.
+    Such a blob has a program's own text, a whole request's bytes, or those of an imported file or line.
+    Without it the request cannot be proved, and the original is not whole.
     """
     log = conversation.log
     entries = (each for at in positions for each in conversation.entries(at - 1, at))
@@ -188,21 +189,39 @@ def _blobs_with(conversation: StreamHandle, positions: Sequence[int]) -> Places:
     named: dict[str, set[tuple[int, int]]] = {}
     for holder, name in holders.items():
         handle = StreamHandle(log, log.streams.share(Stream(name, holder)))
-        for position, receipt in _receipts(handle, positions[0]):
-            kept = json.dumps([receipt.plan.get("patch"), receipt.transport.get("blob")])
-            for sha in shas_in(kept.encode()):
+        for position, kept in _naming(handle, positions):
+            for sha in shas_in(json.dumps(kept).encode()):
                 named.setdefault(sha, set()).add((holder, position))
     return {
         sha: at for sha, at in named.items() if any(word in _content(conversation, sha) for word in words)
     }
 
 
-def _receipts(conversation: StreamHandle, after: int) -> Iterator[tuple[int, Receipt]]:
+def _naming(conversation: StreamHandle, positions: Sequence[int]) -> Iterator[tuple[int, object]]:
+    """Yield what other entries say of blobs that may repeat these positions' words, with their positions.
+
+    A line that another entry came from stays: that entry says the same.
+    """
     # Of what a fork inherits, whoever wrote it is another holder.
     own = conversation.log.recorder.lineage(conversation.stream)[-1].after
-    for entry in conversation.entries(max(after, own)):
-        if isinstance(entry.event, AssistantMessage | LlmError) and entry.event.receipt is not None:
-            yield entry.position, entry.event.receipt
+    lines: list[tuple[int, Any]] = []
+    stay: set[str] = set()
+    for entry in conversation.entries():
+        if entry.position in positions:
+            continue
+        stay.update(getattr(getattr(entry.event, "source", None), "lines", ()))
+        if entry.position <= own:
+            continue
+        match entry.event:
+            case AssistantMessage(receipt=Receipt() as receipt) | LlmError(receipt=Receipt() as receipt):
+                yield entry.position, [receipt.plan.get("patch"), receipt.transport.get("blob")]
+            case ModeSwitch(meta={erasure.ORIGINAL: {"lines": [*named]}}):
+                lines += [(entry.position, line) for line in named]
+            case ModeSwitch(meta={erasure.ORIGINAL: named}):
+                yield entry.position, named
+            case _:
+                pass
+    yield from ((position, line) for position, line in lines if line.get("line") not in stay)
 
 
 def _content(conversation: StreamHandle, sha: str) -> bytes:

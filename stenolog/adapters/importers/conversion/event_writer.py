@@ -62,7 +62,7 @@ class EventWriter:
         self._message_positions: dict[str, int] = {}
         self._results: dict[str, list[int]] = {}
         self._seen: list[int] = []
-        self._silent: set[int] = set()
+        self._silent = {entry.position for entry in log.own if isinstance(entry.event, ModeSwitch)}
         self._in_file: set[int] = set()
         self._used = dict(log.used)
         self._left = LeftCalls()

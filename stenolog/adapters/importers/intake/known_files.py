@@ -20,6 +20,7 @@ from stenolog.adapters.importers.formats import IMPORTERS, mappings_beside
 from stenolog.adapters.store.reading import reader
 from stenolog.adapters.store.sidecar.checkpoints import WHOLE_LOG, CheckpointRun
 from stenolog.domain.entry import Entry
+from stenolog.domain.erasure import ORIGINAL
 from stenolog.domain.errors import PositionNotFoundError
 from stenolog.domain.events import ModeSwitch
 from stenolog.projections.messages.json_fields import Json, as_dict, as_int, as_list, as_str
@@ -159,7 +160,6 @@ def _version() -> str:
     return f"{REVISION} of {__version__}"
 
 
-NAMESPACE = "stenolog.original"
 PIECE = 8 * 1024 * 1024
 """Bytes of the largest blob that a file is cut into."""
 
@@ -182,14 +182,14 @@ def keep_original(conversation: Conversation, stream: BinaryIO, file: str) -> No
     while content := stream.read(PIECE):
         pieces.append({"blob": conversation.log.blobs.put(content), "size": len(content)})
     if pieces:
-        switch = ModeSwitch(in_context=False, meta={NAMESPACE: {"file": file, "pieces": pieces}})
+        switch = ModeSwitch(in_context=False, meta={ORIGINAL: {"file": file, "pieces": pieces}})
         conversation.append(switch, expected=conversation.position)
 
 
 def file_pieces(entries: Iterable[Entry]) -> list[FilePiece]:
     """Return the pieces of files kept with a conversation, in order."""
     named = [
-        as_dict(entry.event.meta.get(NAMESPACE)) for entry in entries if isinstance(entry.event, ModeSwitch)
+        as_dict(entry.event.meta.get(ORIGINAL)) for entry in entries if isinstance(entry.event, ModeSwitch)
     ]
     pieces = [as_dict(piece) for original in named for piece in as_list(original.get("pieces"))]
     return [FilePiece(as_str(piece.get("blob")), as_int(piece.get("size"))) for piece in pieces]

@@ -165,6 +165,11 @@ class ConversationImport:
             reason = f"cannot be taken down: {_first_line(error)}"
             self.found.skipped.append(Skipped(record.number, reason, self._unit))
 
+    def add(self, draft: NewEntry, blobs: Mapping[str, bytes]) -> None:
+        """Append an entry of the caller's after those of the file, unless the conversation was refused."""
+        if not self.found.failed:
+            self._batch.add(self._share, draft, blobs)
+
     def end(self) -> Imported:
         """Finish the file; return what is imported once the batch is written."""
         if not self.found.failed:

@@ -27,7 +27,12 @@ def note_beside(path: Path) -> Iterator[JsonObject]:
     """Yield the note on a sub-agent's file, as a record; nothing without one."""
     note = read_note(path, SUB_AGENTS) if path.name.startswith(SUB_AGENTS.prefix) else {}
     if note:
-        yield {**note, "type": AGENT_NOTE, "agentId": path.stem.removeprefix(SUB_AGENTS.prefix)}
+        yield note_record(note, path.stem)
+
+
+def note_record(note: JsonObject, stem: str) -> JsonObject:
+    """Return the note on the sub-agent's file with this stem as a record."""
+    return {**note, "type": AGENT_NOTE, "agentId": stem.removeprefix(SUB_AGENTS.prefix)}
 
 
 def is_note(document: Json) -> bool:
