@@ -1,0 +1,194 @@
+"""The two verifiers of evidence packs: they verify the same packs, and refuse the same changes alike."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from clients.verify import verify_evidence
+from tests.random_cases import seeds
+
+from .packs import (
+    PUBLIC,
+    SCRIPT,
+    Case,
+    changed,
+    compact,
+    ended,
+    forged,
+    hashed,
+    random_pack,
+    sealed,
+    verdicts,
+)
+
+CHANGES = 100
+"""Changes to each pack."""
+BATCH = 50
+"""Packs that one process of node is given, with their changes."""
+
+
+def batches(seeds: range) -> list[range]:
+    return [seeds[at : at + BATCH] for at in range(0, len(seeds), BATCH)]
+
+
+@seeds(10, slow=50, nightly=1_000)
+def test_both_verify_packs_and_refuse_every_change_for_the_same_reason(seeds: range) -> None:
+    for batch in batches(seeds):
+        packs = [random_pack(Random(seed)) for seed in batch]
+        whole = verdicts([Case(pack) for pack in packs])
+        assert [found["exit"] for found in whole] == [0] * len(packs)
+        random = Random(batch.start)
+        broken = [Case(changed(random, pack)) for pack in packs for _ in range(CHANGES)]
+        for case, found in zip(broken, verdicts(broken), strict=True):
+            assert found["exit"] in (1, 2), case
+
+
+@seeds(10, slow=50, nightly=1_000)
+def test_nothing_that_a_key_has_signed_can_be_changed_even_with_another_last_line(seeds: range) -> None:
+    for batch in batches(seeds):
+        signed = {seed: random_pack(Random(seed), (0,)) for seed in batch}
+        random = Random(batch.start)
+        cases = [
+            (pack, Case(forged(random, pack), key=PUBLIC[0]))
+            for pack in signed.values()
+            for _ in range(CHANGES)
+        ]
+        found = verdicts([case for _, case in cases])
+        for (pack, case), verdict in zip(cases, found, strict=True):
+            before = pack.partition(b'{"signature"')[0]
+            assert verdict["exit"] in (1, 2) or case.pack.startswith(before), case
+
+
+BODY = '{"messages":[]}'
+RECEIPT = compact(
+    {"text": "é\u2028/\x7f", "receipt": {"sha256": hashed(BODY.encode()), "sent": hashed(b"POST")}}
+)
+
+
+def small(*, signers: Sequence[int] = (0,)) -> bytes:
+    """Return a pack of one entry that has all kinds of lines but blobs."""
+    salt = "ab" * 16
+    digest = hashed("", [1, "e1", 7, "user_message@1", len(RECEIPT.encode())], hashed(salt, RECEIPT.encode()))
+    record = hashed("", [1, 1, "begun", 0, 0], hashed(salt, b"demo"))
+    log_head = f"1-1-{hashed([1, 1], record, [1, 1], digest)}"
+    lines = [
+        {"evidence": 1, "conversation": "demo", "entries": 1, "head": digest, "streams": [[1, 1]], "from": 7,
+         "to": 7, "time": 8, "program": "p", "statement": "s", "log_head": log_head},
+        {"record": 1, "stream": 1, "what": "begun", "value": 0, "parent": 0, "salt": salt, "name": "demo",
+         "previous": "", "digest": record},
+        {"position": 1, "id": "e1", "at": 7, "topic": "user_message@1", "salt": salt, "payload": RECEIPT,
+         "digest": digest},
+        {"request": 1, "sources": [], "body": BODY, "sent": "POST"},
+        {"heads": [[1, 1, digest]]},
+    ]  # fmt: skip
+    return sealed([compact(line) for line in lines], signers, anchored=True)
+
+
+HEAD = json.loads(small().partition(b"\n")[0])["head"]
+ANSWER = json.loads(small().split(b"\n")[6])["answer"]
+RESIGNED = small(signers=(1,))
+FORGERIES = [
+    ('"evidence":1', '"evidence":2', 2, "pack", 1),
+    ('{"evidence"', '\ufeff{"evidence"', 2, "pack", 1),
+    ('{"evidence":1,', '{ "evidence":1,', 2, "pack", 1),
+    ('"time":8', '"time":8.0', 1, "form", 1),
+    ('"time":8', '"time":8e0', 1, "form", 1),
+    ('"time":8', '"time":-0', 1, "form", 1),
+    ('"time":8', '"time":NaN', 1, "form", 1),
+    ('"time":8', '"time":true', 1, "form", 1),
+    ('"time":8', '"time":9000000000000000', 1, "form", 1),
+    ('"time":8', '"time":' + "1" * 5_000, 1, "form", 1),
+    ('"time":8', '"time":' + "[" * 5_000, 1, "form", 1),
+    ('"time":8', '"time":8,"time":8', 1, "form", 1),
+    ('"time":8,"program":"p"', '"program":"p","time":8', 1, "form", 1),
+    ('"statement":"s"', '"statement":"\\u0073"', 1, "form", 1),
+    ('"statement":"s"', '"statement":"\\ud800"', 1, "form", 1),
+    ('"statement":"s"', '"statement":"\\u2028"', 1, "form", 1),
+    ('"statement":"s"', '"statement":"\\/"', 1, "form", 1),
+    ('"statement":"s"', '"statement":"\\u001F"', 1, "form", 1),
+    ('"statement":"s"', '"statement":"\\u001f\u2028\U0001f600\x7f"', 1, "content", 6),
+    ('"statement":"s"', '"statement":null', 1, "form", 1),
+    ('"streams":[[1,1]]', '"streams":[[1, 1]]', 1, "form", 1),
+    ('"streams":[[1,1]]', '"streams":[]', 1, "form", 1),
+    ('"streams":[[1,1]]', '"streams":[[1,2]]', 1, "lineage", 3),
+    ('"streams":[[1,1]]', '"streams":[[2,1]]', 1, "lineage", 3),
+    ('"conversation":"demo"', '"conversation":"another"', 1, "lineage", 3),
+    ('"entries":1', '"entries":2', 1, "order", 4),
+    ('"entries":1', '"entries":0', 1, "order", 1),
+    ('"from":7', '"from":6', 1, "head", 4),
+    ('"to":7', '"to":9', 1, "head", 4),
+    ('"log_head":"1-1-', '"log_head":"1-2-', 1, "log_head", 5),
+    ('"name":"demo"', '"name":"dem0"', 1, "record", 2),
+    ('"salt":"ab', '"salt":"AB', 1, "form", 2),
+    ('"id":"e1"', '"id":"e1\\n7"', 1, "form", 3),
+    ('"topic":"user', '"topic":"tool', 1, "entry", 3),
+    ("é", "e", 1, "entry", 3),
+    ('"body":"{', '"body":"{ ', 1, "request", 4),
+    ('"sent":"POST"', '"sent":"GET"', 1, "request", 4),
+    ('"sent":"POST"', '"sent":""', 1, "content", 6),
+    ('"sources":[]', '"sources":[1]', 1, "request", 4),
+    ('"by":"signer 0', '"by":"signer 1', 1, "signature", 6),
+    (PUBLIC[0], PUBLIC[1], 1, "signature", 6),
+    ('"anchor":"rfc3161"', '"anchor":"other"', 0, "", 0),
+    (ANSWER, ANSWER[:20] + ("B" if ANSWER[20] == "A" else "A") + ANSWER[21:], 1, "anchor", 7),
+    ('"answer":""', '"answer":"QUJ="', 1, "form", 8),
+    ('"answer":""', '"answer":"QUI"', 1, "form", 8),
+]  # fmt: skip
+"""What is replaced in a pack, by what, and the verdict on it: exit code, check, line."""
+
+
+def test_what_is_forged_is_refused_by_the_check_that_covers_it() -> None:
+    pack = small().decode()
+    middle = pack[: pack.rindex('{"end"')]
+    cases = [Case(ended(middle.replace(old, new, 1))) for old, new, *_ in FORGERIES]
+    broken = [
+        (Case(b""), 2, "pack", 1),
+        (Case(middle.encode()), 1, "end", 9),
+        (Case(ended(middle + "\n")), 1, "form", 9),
+        (Case(pack[:-1].encode()), 1, "form", 9),
+        (Case(pack.encode() + b"\n"), 1, "end", 10),
+        (Case(pack.replace("\n", "\r\n").encode()), 1, "form", 1),
+        (Case(pack.replace("\u2028", "").encode("latin-1")), 1, "form", 3),
+        (Case(pack.encode(), head="00" * 32), 1, "head", 4),
+        (Case(pack.encode(), key=PUBLIC[1]), 1, "key", 9),
+        (Case(RESIGNED, key=PUBLIC[0]), 1, "key", 9),
+        (Case(pack.encode(), head=HEAD, key=PUBLIC[0]), 0, "", 0),
+    ]
+    found = verdicts([*cases, *(case for case, *_ in broken)])
+
+    expected = [tuple(verdict) for _, _, *verdict in FORGERIES] + [tuple(verdict) for _, *verdict in broken]
+    assert [(each["exit"], each["check"], each["line"]) for each in found] == expected
+
+
+def test_a_signature_that_cannot_be_checked_is_said_and_nothing_more_is_claimed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(verify_evidence, "PublicKey", None)
+    found = verdicts([Case(small()), Case(small(), key=PUBLIC[0]), Case(small(), key=PUBLIC[1])], bare=True)
+
+    assert [(each["exit"], each["check"], each["line"]) for each in found] == [
+        (3, "signature", 6), (3, "signature", 6), (1, "key", 9)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", [[sys.executable, verify_evidence.__file__], ["node", str(SCRIPT)]])
+def test_a_program_is_told_by_the_exit_code(command: list[str], tmp_path: Path) -> None:
+    pack, other = tmp_path / "demo.evidence", tmp_path / "other"
+    pack.write_bytes(small())
+    other.write_text("{}")
+
+    def run(*arguments: object) -> tuple[int, str]:
+        done = subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True)
+        return done.returncode, done.stdout
+
+    code, told = run(pack, "--head", HEAD, "--key", PUBLIC[0], "--json")
+    assert (code, json.loads(told)["requests"]) == (0, [1])
+    given: list[list[object]] = [[pack], [pack, "--head", "00"], [other], [tmp_path / "none"], []]
+    assert [run(*arguments)[0] for arguments in given] == [0, 1, 2, 2, 2]
