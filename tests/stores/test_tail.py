@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from threading import Thread
+
+import pytest
 
 import stenolog
 from stenolog import Conversation, Entry, Log, UserMessage
@@ -134,6 +138,30 @@ def test_nobody_looks_for_other_processes_once_nobody_listens(path: Path) -> Non
         tail.close()  # type: ignore[attr-defined]
 
         assert log.datastore.commit_notifier._stop is None
+
+
+def test_it_ends_quietly_if_its_log_is_closed_and_removed_as_it_begins(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = stenolog.open(path)
+    said(log["demo"], "a")
+    versions = log.datastore.commit_notifier._versions
+    assert versions is not None
+    looked: list[int] = []
+
+    def late() -> Generator[int, None, None]:
+        log.close()
+        shutil.rmtree(path.parent)
+        for version in versions():
+            looked.append(version)
+            yield version
+
+    monkeypatch.setattr(log.datastore.commit_notifier, "_versions", late)
+    with log.recorder.listening(lambda: None):
+        for thread in [each for each in threading.enumerate() if each.name == "stenolog-tail"]:
+            thread.join(WAIT)
+
+    assert looked == [-1]
 
 
 def test_a_listener_that_fails_does_not_fail_the_append() -> None:

@@ -34,7 +34,7 @@ class CommitNotifier:
     """Caller of listeners whenever the log has grown, and sometimes otherwise.
 
     While there are listeners, a thread polls the generator that `versions` returns: its value changes with
-    other processes' commits. None: there are none.
+    other processes' commits, and after a failure, which listeners meet when they read. None: there are none.
     """
 
     def __init__(self, versions: Versions | None, *, pause: float = POLL) -> None:

@@ -318,18 +318,21 @@ class SqliteLogDatastore(SQLiteDatastore):
         """Yield a value that changes with other connections' commits, and after failures."""
         # One connection for all looks: `data_version` is compared with an earlier one of the same
         # connection.
-        connection = self._borrow()
+        connection: sqlite3.Connection | None = None
         try:
             for failures in itertools.count(1):
                 try:
+                    connection = connection or self._borrow()
                     while True:
                         yield int(connection.execute("PRAGMA data_version").fetchone()[0])
-                except sqlite3.Error:
+                # The log may have been closed, and its folder removed, since the caller's last look.
+                except (sqlite3.Error, StoreError):
                     # Another value each time, so that the waiting reader reads, and meets the error
                     # itself.
                     yield -failures
         finally:
-            self._put_back(connection)
+            if connection is not None:
+                self._put_back(connection)
 
 
 def _checkpoint(connection: sqlite3.Connection, deadline: float) -> bool:
