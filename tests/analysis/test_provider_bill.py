@@ -7,20 +7,24 @@ from typing import Any
 
 import pytest
 
+import stenolog
 from stenolog import AgentCard, AssistantMessage, Entry, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog.apps.views.lanes import request_of
 from stenolog.events import Origin, Usage
 from stenolog.projections.analysis.provider_bill import (
     Bill,
     Unexplained,
     answer_to,
     bill,
-    lane_apis,
     last_answer,
     program_of,
     unexplained,
 )
-from stenolog.projections.requests import LaneId, build
+from stenolog.projections.requests import LaneId, build, every_request, lanes
+from stenolog.projections.requests.pipeline.lane_apis import lane_apis
 from stenolog.testing import entries
+from tests.random_cases import seeds
+from tests.requests.histories import history
 
 LANE = LaneId("a")
 CLAUDE = Origin(system="claude-code", id="m1")
@@ -54,6 +58,21 @@ def asked(position: int) -> Sequence[Entry]:
 )
 def test_a_request_is_of_the_api_that_the_agents_answers_came_by(events: Any, api: str) -> None:
     assert lane_apis(entries(*events)).of(LANE) == api
+
+
+@seeds(10, slow=100)
+def test_every_request_that_names_no_api_is_of_the_api_of_the_agents_answers(seeds: range) -> None:
+    for seed in seeds:
+        log = history(seed)
+        with stenolog.open(":memory:") as store:
+            store["talk"].extend([entry.event for entry in log])
+            for lane in lanes(log):
+                api, (agent, task) = lane_apis(log).of(lane), lane
+                asked = [build(log, agent, task=task), *every_request(log, agent, task=task)]
+                asked += [store["talk"].request(agent, at, task=task) for at in (None, len(log))]
+                asked.append(request_of(store["talk"], lane.address, len(log), None))
+
+                assert {request.api.partition("@")[0] for request in asked} == {api}, (seed, lane)
 
 
 def test_a_receipt_names_the_api_whatever_the_model_is_called() -> None:

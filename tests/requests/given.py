@@ -19,7 +19,7 @@ def log(*events: Event) -> list[Entry]:
 
 def chat(*events: Event, agent: str = "coder") -> Request:
     """Return the request on the OpenAI API."""
-    return build(log(*events), agent)
+    return build(log(*events), agent, api="openai-chat")
 
 
 def said(request: Request) -> list[tuple[str, Any]]:

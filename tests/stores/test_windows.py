@@ -14,6 +14,7 @@ from stenolog.adapters.store.reading import reader
 from stenolog.apps.views.asked_request import AskedRequest
 from stenolog.context import Budget, LastN
 from stenolog.projections.requests import build
+from stenolog.projections.requests.incremental import snapshot
 
 POLICY = Budget(tokens=2_000)
 WORDS = "word " * 20
@@ -50,6 +51,26 @@ def go_on(conversation: Conversation, turns: int) -> None:
 def in_it(request: Request) -> int:
     """Return the number of entries in a request."""
     return len({position for part in request.parts for position in part.positions})
+
+
+def test_another_process_goes_on_with_the_api_of_the_agents_answers(
+    tmp_path: Path, rows: list[Entry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "SEGMENT", 16)
+    turn = UserMessage(text="Question"), AssistantMessage(agent="coder", text="Yes", model="claude-opus-4-6")
+    with stenolog.open(tmp_path / "log.db") as log:
+        for _ in range(80):
+            log["talk"].extend(turn)
+            log["talk"].request("coder")
+        log["talk"].fork(after=120, name="fork").append(turn[0])
+    for name in ("talk", "fork"):
+        with stenolog.open(tmp_path / "log.db") as log:
+            rows.clear()
+            request = log[name].request("coder")
+
+            assert len(rows) < 120
+            assert request.api.startswith("anthropic")
+            assert request == build([*log[name].entries()], "coder")
 
 
 def test_another_process_reads_a_window_from_before_a_cut_and_at_most_64_rows_more(

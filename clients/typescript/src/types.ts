@@ -198,7 +198,7 @@ export interface ClaimParams {
   conversation: string;
   /** The agents that it works for; empty: all members. */
   agents?: string[];
-  /** The form of the requests; null: openai-chat. */
+  /** The form of the requests; null: for each agent the API of its answers. */
   api?: string | null;
   /** The form for single agents, if they differ. */
   apis?: Record<string, string>;
@@ -654,7 +654,10 @@ export interface RequestParams {
   agent: string;
   task?: string;
   at?: number | null;
-  /** openai-chat, openai-responses, anthropic, gemini or plain. */
+  /**
+   * openai-chat, openai-responses, cohere, anthropic, gemini or plain; null: the API of its
+   * answers.
+   */
   api?: string | null;
   /** A policy as its JSON; null: the one on the agent's card. */
   policy?: JsonObject | null;

@@ -21,6 +21,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.conversation.queries.requests.lanes import api_of
 from stenolog.adapters.conversation.queries.requests.sent_forms import in_sent_form
 from stenolog.adapters.models.base import Model, ModelRequest, Progress, StreamItem
 from stenolog.adapters.tools.base import Attachment, BaseTool, ToolContext, ToolOutput
@@ -31,13 +32,12 @@ from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolR
 from stenolog.domain.lanes.state import address
 from stenolog.domain.parts import AssistantPart, ProviderPart, RefusalPart, TextPart, ToolCall, UserPart
 from stenolog.domain.values import Receipt, Tool
-from stenolog.projections.formats import api_by
 from stenolog.projections.formats.base import Format
 from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
 from stenolog.projections.json_checks import first_difference
 from stenolog.projections.messages.body_digest import by_hash
 from stenolog.projections.messages.message import Body
-from stenolog.projections.requests import DEFAULT_API
+from stenolog.projections.requests import LaneId
 from stenolog.projections.requests.pipeline.truncation import RESULTS, with_text
 from stenolog.projections.requests.request import sent_under
 from stenolog.projections.views.tool_pairs import ToolCallIndex
@@ -91,7 +91,7 @@ class Replay:
     """Recorded model calls and tool results of a conversation, up to a position."""
 
     def __init__(self, conversation: Conversation, at: int | None = None) -> None:
-        self.conversation = conversation
+        self.conversation, self.at = conversation, at
         self.settings = conversation.settings(at)
         self._answers: dict[str, deque[RecordedAnswer]] = defaultdict(deque)
         self._results: dict[tuple[str, str, str], deque[RecordedResult]] = defaultdict(deque)
@@ -182,9 +182,7 @@ class Replay:
         return [_Tool(self, spec) for spec in own + boxed]
 
     def _api(self, agent: str) -> str:
-        receipts = (each.event.receipt for lane, q in self._answers.items() if lane == agent for each in q)
-        named = next((receipt.api for receipt in receipts if receipt and receipt.api), "")
-        return named.partition("@")[0] or api_by(self.settings.card_of(agent).provider) or DEFAULT_API
+        return api_of(self.conversation, LaneId(agent), self.at)
 
     def _compare(self, prompt: ModelRequest, recorded: RecordedAnswer, receipt: Receipt) -> None:
         agent, _, task = prompt.lane.partition("/")

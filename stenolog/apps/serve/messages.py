@@ -186,7 +186,7 @@ class RequestParams(InConversation):
     task: str = ""
     at: Position | None = None
     api: str | None = None
-    """openai-chat, openai-responses, anthropic, gemini or plain."""
+    """openai-chat, openai-responses, cohere, anthropic, gemini or plain; null: the API of its answers."""
     policy: Object | None = None
     """A policy as its JSON; null: the one on the agent's card."""
     with_text: bool = False

@@ -14,6 +14,7 @@ from math import inf
 from typing import NoReturn
 
 from stenolog.adapters.conversation.log import Conversation, Log
+from stenolog.adapters.conversation.queries.requests.lanes import api_of
 from stenolog.adapters.engine.agent import Agent
 from stenolog.adapters.engine.journal import recovery
 from stenolog.adapters.engine.journal.effect_names import key
@@ -33,7 +34,7 @@ from stenolog.domain.lanes.effects import MODEL, RunTool, as_recorded, ref
 from stenolog.domain.lanes.state import named_call
 from stenolog.domain.values import CallRef, Tool
 from stenolog.projections.formats.deltas import ResponseDelta
-from stenolog.projections.requests import DEFAULT_API
+from stenolog.projections.requests import LaneId
 from stenolog.projections.requests.sendable import no_agent
 
 from . import outcomes
@@ -115,12 +116,13 @@ class RemoteRunner:
         for name in params.agents:
             if name not in members:
                 raise AgentNotFoundError(f"{self.conversation.name!r}: {no_agent(name, members)}")
-        apis, api = params.apis, params.api or DEFAULT_API
         limits = outcomes.limits_from(params.limits)
-        return {
-            name: Agent(name, RemoteModel(settings.card_of(name).model, apis.get(name, api)), limits=limits)
-            for name in params.agents or members
-        }
+
+        def model(name: str) -> RemoteModel:
+            api = params.apis.get(name) or params.api or api_of(self.conversation, LaneId(name))
+            return RemoteModel(settings.card_of(name).model, api)
+
+        return {name: Agent(name, model(name), limits=limits) for name in params.agents or members}
 
     def _allowed(self, claimed: Iterable[ClaimedEffect]) -> Iterable[ClaimedEffect]:
         """Yield the effects; a call of a tool that this mode withholds is answered, not run."""

@@ -67,7 +67,7 @@ class ClaimParams(messages.InConversation):
     agents: list[str] = Field(default_factory=list)
     """The agents that it works for; empty: all members."""
     api: str | None = None
-    """The form of the requests; null: openai-chat."""
+    """The form of the requests; null: for each agent the API of its answers."""
     apis: dict[str, str] = Field(default_factory=dict)
     """The form for single agents, if they differ."""
     repeatable: list[str] = Field(default_factory=list)

@@ -45,7 +45,7 @@ def bisect(
     text: str,
     *,
     task: str = "",
-    api: str = requests.DEFAULT_API,
+    api: str | None = None,
     policy: PolicyLike = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, TokenCounter] = COUNTERS,
@@ -55,14 +55,19 @@ def bisect(
     It searches what the model reads: messages, arguments, system text and tools, not roles or ids. Every
     request is searched, previews too, for a text may come and go. Raises as `build`.
     """
-    log, needles = list(entries), _needles(text)
+    log, needles, lane = list(entries), _needles(text), requests.LaneId(agent, task)
     runs: list[list[int]] = []
     shown: requests.Request | None = None
     edge: tuple[requests.Request, requests.Request] | None = None
-    given: dict[str, Any] = {"task": task, "api": api, "policy": policy, "blobs": blobs}
+    given: dict[str, Any] = {
+        "task": task,
+        "api": requests.asked_api(api, log, lane),
+        "policy": policy,
+        "blobs": blobs,
+    }
     requests.check_takes_part(log, agent)
     requests.build(log, agent, **given, counters=counters)  # raises for what it cannot be built of
-    forms = SentForms(log, requests.LaneId(agent, task), blobs)
+    forms = SentForms(log, lane, blobs)
     for request in map(forms.form, requests.every_request(log, agent, **given, counters=counters)):
         inside = _holds(request.body, needles)
         if inside:

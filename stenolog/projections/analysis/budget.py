@@ -14,7 +14,7 @@ from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.rules import CUTS
 from stenolog.projections.messages.sizes import COUNTERS, Counter, Rate, Size, count_parts, total
 from stenolog.projections.prices import PRICES, Prices, cost
-from stenolog.projections.requests import DEFAULT_API, LaneId, Request, build, check_takes_part, every_request
+from stenolog.projections.requests import LaneId, Request, asked_api, build, check_takes_part, every_request
 from stenolog.projections.requests.incremental.series import window
 from stenolog.projections.requests.lane_rates import LaneRates
 from stenolog.projections.requests.pipeline.budget import ENDLESS, caps_now, limits
@@ -57,7 +57,7 @@ def budget(
     policies: Iterable[PolicyLike] = (FullHistory(),),
     tokens: Iterable[int | None] = (None,),
     task: str = "",
-    api: str = DEFAULT_API,
+    api: str | None = None,
     prices: Prices = PRICES,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
@@ -65,7 +65,8 @@ def budget(
     """Yield a row for each policy under each budget; `tokens` None is the policy's own. Raises as `build`."""
     log, limits = list(entries), list(tokens)
     lane = LaneId(agent, task)
-    given: dict[str, Any] = {"task": task, "api": api, "blobs": blobs, "counters": counters}
+    chosen_api = asked_api(api, log, lane)
+    given: dict[str, Any] = {"task": task, "api": chosen_api, "blobs": blobs, "counters": counters}
     check_takes_part(log, agent)
     rates = LaneRates(lane).extend(log)
     build(log, agent, policy=FullHistory(), **given)  # raises for what it cannot be built of

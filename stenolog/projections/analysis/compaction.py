@@ -21,7 +21,7 @@ from stenolog.projections.messages.explanation import omission_rule, tokens_of
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.sizes import COUNTERS
 from stenolog.projections.messages.sizes import Counter as TokenCounter
-from stenolog.projections.requests import DEFAULT_API, LaneId, Request, RequestPart, build
+from stenolog.projections.requests import LaneId, Request, RequestPart, asked_api, build
 from stenolog.projections.requests.lane_rates import LaneRates
 from stenolog.projections.terminal_text import one_line
 from stenolog.projections.views.lines import describe
@@ -122,7 +122,7 @@ def compacted(
     position: int,
     *,
     restore: int | None = None,
-    api: str = DEFAULT_API,
+    api: str | None = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, TokenCounter] = COUNTERS,
 ) -> CompactedRequest:
@@ -135,7 +135,8 @@ def compacted(
     found = next((one for one in compactions(log, lane) if one.position == position), None)
     if found is None:
         raise InvalidEventError(f"expected a compaction of {lane.address} at {position}, found none")
-    given: dict[str, Any] = {"task": lane.task, "api": api, "blobs": blobs, "counters": counters}
+    chosen = asked_api(api, log, lane)
+    given: dict[str, Any] = {"task": lane.task, "api": chosen, "blobs": blobs, "counters": counters}
     counted = LaneRates(lane).extend(log[:-1]).counted
     before = counted(build(log[:-1], lane.agent, **given))
     after = counted(build(log, lane.agent, **given))

@@ -28,11 +28,11 @@ from stenolog.projections.requests.incremental.series import series
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.lane_rates import LaneRates
 from stenolog.projections.requests.part_texts import part_text
+from stenolog.projections.requests.pipeline.lane_apis import lane_apis
 from stenolog.projections.requests.sendable import may_be_asked
 from stenolog.projections.views.lines import describe
 
 from .blame import Reference, references
-from .provider_bill import lane_apis
 
 Fate: TypeAlias = Literal["kept", "reworded", "added", "held", "dropped", "a setting"]
 FATES: tuple[Fate, ...] = ("kept", "reworded", "added")

@@ -16,13 +16,13 @@ from stenolog.projections.messages.explanation import omission_rule
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.rules import FRONT
 from stenolog.projections.messages.sizes import COUNTERS, Counter
-from stenolog.projections.requests import DEFAULT_API, LaneId, Request, build, check_takes_part
+from stenolog.projections.requests import LaneId, Request, build, check_takes_part
 from stenolog.projections.requests.as_sent import SentForms
 from stenolog.projections.requests.incremental.window import Window
+from stenolog.projections.requests.pipeline.lane_apis import known_api
 from stenolog.projections.requests.request import known_policy
 
 from .explain import PREVIEW, some_requests
-from .provider_bill import known_api
 
 Proof: TypeAlias = Literal["own", "receipt", "rebuilt", "cause", "delivered", "next"]
 PROOFS: Mapping[Proof, str] = {
@@ -53,7 +53,7 @@ def seen(
     entries: Iterable[Entry],
     lane: LaneId,
     *,
-    api: str = DEFAULT_API,
+    api: str | None = None,
     policy: PolicyLike = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
@@ -70,7 +70,7 @@ def view(
     lane: LaneId,
     minus: LaneId,
     *,
-    api: str = DEFAULT_API,
+    api: str | None = None,
     policy: PolicyLike = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
@@ -105,7 +105,7 @@ class _Answer(NamedTuple):
 def _look(
     log: Sequence[Entry],
     lane: LaneId,
-    api: str,
+    api: str | None,
     policy: PolicyLike,
     blobs: Mapping[str, bytes],
     counters: Mapping[str, Counter],

@@ -12,12 +12,8 @@ from itertools import takewhile
 from typing import NamedTuple, TypeGuard
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.lanes.state import address
-from stenolog.projections.fold import Fold
-from stenolog.projections.formats import FORMATS, api_by
-from stenolog.projections.programs import PROGRAMS
-from stenolog.projections.requests import DEFAULT_API, LaneId
+from stenolog.domain.events import AssistantMessage, Event, ToolResult, UserMessage
+from stenolog.projections.requests import LaneId
 
 LEAST, PART = 500, 10
 """A difference to the bill is no mere error of counting from so many tokens on, and from this part of it."""
@@ -170,75 +166,6 @@ def _rounded(tokens: int) -> int:
 
 def _tokens(count: int) -> str:
     return f"{count:,} {'token' if count == 1 else 'tokens'}"
-
-
-def _spoken_by(event: AssistantMessage | LlmError) -> str:
-    program = PROGRAMS[event.source.system] if event.source and event.source.system in PROGRAMS else None
-    return program.api() if program and program.api else ""
-
-
-class _Told(NamedTuple):
-    """Signs of a lane's API: an answer's API, and the last named model."""
-
-    api: str = ""
-    model: str = ""
-
-
-class LaneApis(NamedTuple):
-    """Signs of the API of each lane, by address; `cards` have provider and model."""
-
-    lanes: dict[str, _Told] = {}  # noqa: RUF012 - never changed in place
-    cards: dict[str, tuple[str, str]] = {}  # noqa: RUF012 - as above
-
-    def of(self, lane: LaneId) -> str:
-        """Return the API of a lane's answers.
-
-        By the newest answer's receipt or program; else by the card's provider or the model's name; else the
-        default.
-        """
-        provider, model = self.cards.get(lane.agent, ("", ""))
-        settings = self.lanes.get(lane.address, _Told(model=model))
-        return known_api(settings.api or api_by(provider, settings.model))
-
-
-def _tell(now: LaneApis, entry: Entry) -> LaneApis:
-    event = entry.event
-    if isinstance(event, ModeSwitch):
-        for agent, card in event.cards.items():
-            if card is not None and (card.provider or card.model):
-                now = _with_card(now, agent, card.provider, card.model)
-        return now
-    if not isinstance(event, AssistantMessage | LlmError):
-        return now
-    where = address(event.agent, event.task)
-    before = now.lanes.get(where) or _Told(model=now.cards.get(event.agent, ("", ""))[1])
-    settings = before._replace(model=event.model or before.model)
-    if event.receipt is not None:
-        settings = settings._replace(api=event.receipt.api.partition("@")[0] or DEFAULT_API)
-    elif api := _spoken_by(event):
-        settings = settings._replace(api=api)
-    return now if now.lanes.get(where) == settings else now._replace(lanes={**now.lanes, where: settings})
-
-
-def _with_card(now: LaneApis, agent: str, provider: str, model: str) -> LaneApis:
-    before = now.cards.get(agent, ("", ""))
-    cards = {**now.cards, agent: (provider or before[0], model or before[1])}
-    own = {
-        where: settings for where, settings in now.lanes.items() if model and where.partition("/")[0] == agent
-    }
-    return LaneApis(
-        {**now.lanes, **{where: settings._replace(model=model) for where, settings in own.items()}}, cards
-    )
-
-
-# Of all kinds: where only some are read, a damaged entry stops the reading.
-lane_apis = Fold("lane-apis", LaneApis(), _tell, state=LaneApis)
-"""The fold of the API by which each lane is asked, without reading the log back."""
-
-
-def known_api(name: str) -> str:
-    """Return a registered API's name, else the default one."""
-    return name if name in FORMATS else DEFAULT_API
 
 
 def first_answer(entries: Iterable[Entry], lane: LaneId) -> Entry | None:

@@ -16,7 +16,7 @@ from stenolog.domain.values import PositionRange
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.sizes import COUNTERS
 from stenolog.projections.messages.sizes import Counter as TokenCounter
-from stenolog.projections.requests import DEFAULT_API, Request, build
+from stenolog.projections.requests import LaneId, Request, asked_api, build
 
 from .cache.difference import RequestDiff, diff
 
@@ -45,7 +45,7 @@ def whatif(
     mode: str | None = None,
     policy: PolicyLike = None,
     task: str = "",
-    api: str = DEFAULT_API,
+    api: str | None = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, TokenCounter] = COUNTERS,
 ) -> WhatIf:
@@ -56,7 +56,8 @@ def whatif(
     for a position that is not in the log, `InvalidEventError` for a mode switch among them.
     """
     log = list(entries)
-    given: dict[str, Any] = {"task": task, "api": api, "blobs": blobs, "counters": counters}
+    chosen = asked_api(api, log, LaneId(agent, task))
+    given: dict[str, Any] = {"task": task, "api": chosen, "blobs": blobs, "counters": counters}
     real = build(log, agent, **given)
     changed = with_edits(log, edits, len(log))
     switch = switch_for(log[-1], settings(log), agent, without, mode) if log else None

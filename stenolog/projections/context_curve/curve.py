@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.lanes.state import address
-from stenolog.projections.analysis.provider_bill import lane_apis
 from stenolog.projections.formats.base import Format
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.sizes import COUNTERS, Counter
 from stenolog.projections.requests import LaneId
 from stenolog.projections.requests.lane_rates import LaneRates
+from stenolog.projections.requests.pipeline.lane_apis import asked_api
 
 from .plot import Link, Note, plot
 from .samples import Mark, MarkKind, Sample, as_billed
@@ -101,14 +101,14 @@ def context_curve(
     agent: str,
     *,
     task: str = "",
-    api: str | Format = "",
+    api: str | Format | None = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> ContextCurve:
-    """Return the context of a lane over time; `api` empty: that of its answers."""
+    """Return the context of a lane over time; `api` None: that of its answers."""
     log = list(entries)
     lane = LaneId(agent, task)
-    chosen = api or lane_apis(log).of(lane)
+    chosen = asked_api(api, log, lane)
     tracer = ContextTracer(lane, chosen, lambda after, at: log[after:at], counters, blobs)
     tracer.extend(len(log))
     name = chosen if isinstance(chosen, str) else chosen.name

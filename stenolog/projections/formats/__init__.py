@@ -67,10 +67,10 @@ def api_by(provider: str, model: str = "") -> str:
 
     Only providers of known models count: many servers speak others' formats.
     """
-    telling = [(api, each) for api, each in providers() if each.models]
-    named = (api for api, each in telling if provider in each.names)
-    asked = (api for api, each in telling if any(fnmatchcase(model, pattern) for pattern in each.models))
-    return next(named, "") or next(asked, "")
+    # One after another, since each is loaded when it is looked at.
+    named = (api for api, each in providers() if each.models and provider in each.names)
+    asked = (api for api, each in providers() if any(fnmatchcase(model, pattern) for pattern in each.models))
+    return (provider and next(named, "")) or (model and next(asked, ""))
 
 
 def stream_of(api: str) -> StreamReader:

@@ -9,6 +9,7 @@ from stenolog.projections.messages.message import PIPELINE
 from .choosing import check_takes_part, lanes
 from .incremental.series import build, every_request
 from .pipeline.lane import LaneId
+from .pipeline.lane_apis import asked_api
 from .request import Request
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Omission",
     "Request",
     "RequestPart",
+    "asked_api",
     "build",
     "check_takes_part",
     "every_request",

@@ -38,7 +38,7 @@ from itertools import chain
 from stenolog.domain.entry import Entry
 from stenolog.domain.policy import Policy, PolicyLike
 from stenolog.domain.settings import NOTHING, settings
-from stenolog.projections.formats import DEFAULT_API, format_of
+from stenolog.projections.formats import format_of
 from stenolog.projections.formats.base import Format
 from stenolog.projections.messages.explanation import Explanation, ready
 from stenolog.projections.messages.message import EMPTY_BLOBS, Message
@@ -63,15 +63,16 @@ def build_reference(
     agent: str,
     *,
     task: str = "",
-    api: str | Format = DEFAULT_API,
+    api: str | Format | None = None,
     policy: PolicyLike = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Request:
     """Build the request that the lane (agent, task) would send after these entries, on an API.
 
-    `policy` None is the one on the agent's card; a new agent has an empty card. Raises `AgentNotFoundError`
-    for a likely misspelling, `UnsupportedVersionError` for an entry of a later release, `InvalidPolicyError`.
+    `policy` None is the one on the agent's card, `api` None that of its answers; a new agent has an empty
+    card. Raises `AgentNotFoundError` for a likely misspelling, `UnsupportedVersionError` for an entry of a
+    later release, `InvalidPolicyError`.
     """
     log = list(entries)
     chosen, counter = choose(settings(log) if policy is None else NOTHING, agent, policy, counters)
@@ -124,7 +125,7 @@ def contents(view: View) -> Contents:
     return Contents([unit for unit in units if unit], shown.left_out, shown.shown, context.edits)
 
 
-def request_of(view: ReadView, api: str | Format, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> Request:
+def request_of(view: ReadView, api: str | Format | None, blobs: Mapping[str, bytes] = EMPTY_BLOBS) -> Request:
     """Return a view's request on an API (stages 6 and 8). Raises as `build_reference`."""
     check_askable(view)
     view.read = set()
@@ -135,7 +136,7 @@ def request_of(view: ReadView, api: str | Format, blobs: Mapping[str, bytes] = E
     around = surround(view, tools_called(sent), shown.entries)  # 6
     end = sent[-1] if sent else None
     messages = [*around.first, *sent, *preview_note(end), *around.behind]
-    chosen = format_of(api)
+    chosen = format_of(api or view.api)
     # Rendered before the omissions are listed: an API may leave out parts as well.
     rendered = chosen.rendered(messages, around.preamble, blobs)  # 8
     # An entry that is out of context is told so, though the backend may have it.

@@ -132,9 +132,9 @@ class ReadableConversation(StreamHandle):
 
         A new agent has an empty card; a likely slip for a known name is refused. `policy` is a value of
         `stenolog.context`, or its JSON; None: the card's. `api` is one of `stenolog.requests.FORMATS`; None:
-        "openai-chat", whatever the agent's answers came from (`stenolog request` takes theirs). Raises
-        `ConversationNotFoundError`, `AgentNotFoundError`, `PositionNotFoundError`, `InvalidPolicyError`, and
-        `UnsupportedVersionError` if an entry needs one.
+        that of the agent's answers, before the first one of its card's provider or model, else "openai-chat".
+        Raises `ConversationNotFoundError`, `AgentNotFoundError`, `PositionNotFoundError`,
+        `InvalidPolicyError`, and `UnsupportedVersionError` if an entry needs one.
         """
         from .requests.building import request  # late: a program that builds none need not wait for it
 
@@ -170,17 +170,16 @@ class ReadableConversation(StreamHandle):
         self.checked(self.position if at is None else at, least=1)
         return curves.context_curve(self, agent, task, at)
 
-    def explain(self, position: int, *, api: str = "", policy: PolicyLike = None) -> Explanation:
+    def explain(self, position: int, *, api: str | None = None, policy: PolicyLike = None) -> Explanation:
         """Return where an entry went: into whose requests, in what form, and what refers to it.
 
         `api` and `policy` as for `request`. Raises `PositionNotFoundError`, `ConversationNotFoundError`.
         """
         from stenolog.projections.analysis.explain import explain  # late, as above
-        from stenolog.projections.requests import DEFAULT_API
 
         self.checked(position, least=1)
         blobs = self.log.blobs
-        return explain(self.entries(), position, api=api or DEFAULT_API, policy=policy, blobs=blobs)
+        return explain(self.entries(), position, api=api, policy=policy, blobs=blobs)
 
     def export(
         self,

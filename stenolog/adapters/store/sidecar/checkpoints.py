@@ -63,7 +63,7 @@ THIN = """DELETE FROM checkpoints
 OUTDATED = "DELETE FROM checkpoints WHERE stream = ? AND fold = ? AND version <> ?"
 FORGET = "DELETE FROM checkpoints WHERE stream = ? AND fold = ?"
 LATEST = """SELECT fold, max(last) FROM checkpoints
-    WHERE stream = ? AND fold BETWEEN ? AND ? || char(1114111) GROUP BY fold"""
+    WHERE stream = ? AND fold BETWEEN ? AND ? || char(1114111) AND fold LIKE '%' || ? GROUP BY fold"""
 DROP = "DELETE FROM checkpoints WHERE stream = ?"
 
 WHOLE_LOG = 0
@@ -145,9 +145,9 @@ class Checkpoints(Sidecar):
         rows = [(*row, _sum(self.seals, place, *row)) for row in map(_row, runs)]
         self.work(lambda connection: _write(connection, (key, fold, version), rows, thin=thin))
 
-    def latest(self, key: int, prefix: str) -> dict[str, int]:
-        """Return the last position of each fold whose name begins so."""
-        return dict(self._select(LATEST, key, prefix, prefix))
+    def latest(self, key: int, prefix: str, suffix: str = "") -> dict[str, int]:
+        """Return the last position of each fold whose name begins so, and ends about so."""
+        return dict(self._select(LATEST, key, prefix, prefix, suffix))
 
     def forget(self, key: int, fold: str) -> None:
         """Delete a fold's checkpoints of a stream."""

@@ -13,7 +13,6 @@ from stenolog.domain.errors import StenologError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.policy import Policy
 from stenolog.domain.values import Receipt
-from stenolog.projections.analysis.provider_bill import lane_apis
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.messages.message import PIPELINES
 from stenolog.projections.messages.sizes import Counter
@@ -21,6 +20,7 @@ from stenolog.projections.requests import LaneId, Request, lanes
 from stenolog.projections.requests.as_sent import SentForms
 from stenolog.projections.requests.incremental.series import at_views
 from stenolog.projections.requests.lane_rates import LaneRates
+from stenolog.projections.requests.pipeline.lane_apis import lane_apis
 from stenolog.projections.requests.request import known_policy
 
 

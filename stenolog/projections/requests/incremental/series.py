@@ -10,12 +10,12 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.policy import Policy, PolicyLike
 from stenolog.domain.settings import NOTHING, configure, settings
-from stenolog.projections.formats import DEFAULT_API
 from stenolog.projections.formats.base import Format
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.sizes import COUNTERS, ESTIMATE, Counter
 from stenolog.projections.requests.choosing import choose
 from stenolog.projections.requests.pipeline.lane import LaneId
+from stenolog.projections.requests.pipeline.lane_apis import asked_api
 from stenolog.projections.requests.request import Request
 from stenolog.projections.requests.sendable import may_be_asked, takes_part
 
@@ -42,8 +42,12 @@ class RequestSeries:
         self.sessions[api] = RequestSession(self.window, api, self.blobs)
         self.sessions[api].resume(stored)
 
-    def request(self, api: str | Format) -> Request:
-        """Return the request on an API. Raises as `RequestSession.request`."""
+    def request(self, api: str | Format | None = None) -> Request:
+        """Return the request on an API; None: that of the lane's answers.
+
+        Raises as `RequestSession.request`.
+        """
+        api = api or self.window.api
         if api not in self.sessions:
             if len(self.sessions) == MOST:
                 self.sessions.clear()
@@ -147,7 +151,7 @@ def build(
     agent: str,
     *,
     task: str = "",
-    api: str | Format = DEFAULT_API,
+    api: str | Format | None = None,
     policy: PolicyLike = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
@@ -155,8 +159,9 @@ def build(
     """Build the request that the lane (agent, task) would send after these entries, on an API.
 
     `builder.build_reference` defines it; this takes time proportional to the log. `policy` None is the one on
-    the agent's card; a new agent has an empty card. Raises `AgentNotFoundError` for a likely misspelling,
-    `UnsupportedVersionError` for an entry of a later release, `InvalidPolicyError`.
+    the agent's card, `api` None that of its answers; a new agent has an empty card. Raises
+    `AgentNotFoundError` for a likely misspelling, `UnsupportedVersionError` for an entry of a later release,
+    `InvalidPolicyError`.
     """
     log = list(entries)
     now = settings(log) if policy is None else NOTHING
@@ -169,16 +174,17 @@ def every_request(
     agent: str,
     *,
     task: str = "",
-    api: str | Format = DEFAULT_API,
+    api: str | Format | None = None,
     policy: PolicyLike = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Iterator[Request]:
-    """Yield the lane's request after each entry since it takes part. Raises as `build`."""
-    log = list(entries)
-    for made in series(log, LaneId(agent, task), policy, counters, blobs):
+    """Yield the lane's request after each entry since it takes part, all on one API. Raises as `build`."""
+    log, lane = list(entries), LaneId(agent, task)
+    chosen = asked_api(api, log, lane)
+    for made in series(log, lane, policy, counters, blobs):
         if takes_part(made.window):
-            yield made.request(api)
+            yield made.request(chosen)
 
 
 def windows(
@@ -210,7 +216,11 @@ def window(
 
 
 def from_window(
-    window: Window, api: str | Format, blobs: Mapping[str, bytes] = EMPTY_BLOBS, *, explained: bool = False
+    window: Window,
+    api: str | Format | None,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    *,
+    explained: bool = False,
 ) -> Request:
     """Return a window's request. `explained`: make its parts at once."""
-    return RequestSession(window, api, blobs, explained=explained).request()
+    return RequestSession(window, api or window.api, blobs, explained=explained).request()

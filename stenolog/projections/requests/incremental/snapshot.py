@@ -190,6 +190,7 @@ def _tail(window: Window) -> WindowSnapshot:
         window.cuts,
         tuple(window.scopes),
         window.bills,
+        window.apis,
     )
 
 

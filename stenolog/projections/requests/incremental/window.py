@@ -32,12 +32,9 @@ from stenolog.projections.requests.pipeline.budget import (
     surely_within,
     tidy,
 )
-from stenolog.projections.requests.pipeline.edits import (
-    Edited,
-    edited,
-    with_notes,
-)
+from stenolog.projections.requests.pipeline.edits import Edited, edited, with_notes
 from stenolog.projections.requests.pipeline.lane import LaneId, LaneMemory
+from stenolog.projections.requests.pipeline.lane_apis import LaneApis
 from stenolog.projections.requests.pipeline.must_stay import positions_of
 from stenolog.projections.requests.pipeline.omissions import runs
 from stenolog.projections.requests.pipeline.prompt import titles
@@ -87,6 +84,7 @@ class WindowSnapshot(NamedTuple):
     cuts: int = 0
     scopes: tuple[Scopes, ...] = ()
     bills: Bills = NO_BILLS
+    apis: LaneApis = LaneApis()
 
 
 START = WindowSnapshot()
@@ -119,6 +117,7 @@ class Window(View):
         super().__init__(lane, policy, counter, blobs)
         self.position, self.state, self.settings = snapshot.position, snapshot.state, snapshot.settings
         self.memory, self.cuts, self.bills = snapshot.own, snapshot.cuts, snapshot.bills
+        self.apis = snapshot.apis
         self.left_out, self.summaries = list(snapshot.left_out), list(snapshot.summaries)
         self.private, self.scopes = list(snapshot.private), list(snapshot.scopes)
         self.pairing = ToolCallIndex(snapshot.waiting, snapshot.pairs)
@@ -175,6 +174,7 @@ class Window(View):
             self.cuts,
             tuple(self.scopes),
             self.bills,
+            self.apis,
         )
 
     def take(self, entry: Entry) -> Arrival:

@@ -29,6 +29,7 @@ from .attribution_style import attribution_style
 from .bills import NO_BILLS, Bills
 from .edits import is_edit
 from .lane import LaneId, LaneMemory, Now, remember
+from .lane_apis import SIGNS, LaneApis, with_entry
 from .measure import Measure
 from .omissions import merge_cuts, said_by
 from .summaries import Before, Scopes, hiding
@@ -112,6 +113,8 @@ class View:
         self.state: State = INITIAL
         self.settings: Settings = NOTHING
         self.memory = LaneMemory()
+        self.apis = LaneApis()
+        self._api: tuple[LaneApis | None, str] = (None, "")
         self.pairing = ToolCallIndex()
         self.entries: list[Entry] = []
         self.left_out: list[Omission] = []
@@ -136,6 +139,8 @@ class View:
         if isinstance(event, ModeSwitch):
             known, self.settings = self.settings, configure(self.settings, entry)
             self._keep_scopes(known)
+        if isinstance(event, SIGNS):
+            self.apis = with_entry(self.apis, entry)
         token, after = self.pass_token, self.state
         stood = before.lanes.get(where) or before.lane(where)
         stands = after.lanes.get(where) or after.lane(where)
@@ -182,6 +187,13 @@ class View:
         if summary and not rule and event.agent != self.lane.agent and self._tells_too_much(summary):
             rule = "not-addressed"
         return rule, summary and summary._replace(author=self.lane.address)
+
+    @property
+    def api(self) -> str:
+        """The API of the lane's answers."""
+        if self._api[0] is not self.apis:
+            self._api = self.apis, self.apis.of(self.lane)
+        return self._api[1]
 
     def messages_of(self, entry: Entry) -> tuple[Message, ...]:
         """Return an entry's messages for the lane: truncated, attributed and rewritten."""

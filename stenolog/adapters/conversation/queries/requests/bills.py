@@ -17,10 +17,8 @@ from .rates import as_billed
 
 def bill_at(conversation: StreamHandle, agent: str, task: str, at: int | None) -> provider_bill.Bill:
     """See `Conversation.bill`."""
-    entries = list(conversation.entries())
-    api = provider_bill.lane_apis(entries).of(LaneId(agent, task))
-    request = as_billed(conversation, build_request(conversation, agent, task, at, api, None))
-    return bill_of(conversation, request, entries)
+    request = as_billed(conversation, build_request(conversation, agent, task, at, None, None))
+    return bill_of(conversation, request, list(conversation.entries()))
 
 
 class Answers(NamedTuple):

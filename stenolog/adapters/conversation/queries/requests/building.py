@@ -26,12 +26,13 @@ from stenolog.domain.policy import Policy, PolicyLike
 from stenolog.domain.settings import NOTHING
 from stenolog.projections.formats.base import Format
 from stenolog.projections.messages.sizes import Counter
-from stenolog.projections.requests import DEFAULT_API, LaneId, Request
+from stenolog.projections.requests import LaneId, Request
 from stenolog.projections.requests.choosing import choose
 from stenolog.projections.requests.incremental.window import START, PartialWindowError, Window, WindowSnapshot
 from stenolog.projections.requests.pipeline.budget import caps
 
 from . import session_snapshots
+from .lanes import api_of
 from .token_counters import COUNTERS
 from .window_cache import CachedWindow, Key, WindowListener, windows_of
 
@@ -62,8 +63,9 @@ def request(
     counters: Mapping[str, Counter] = COUNTERS,
 ) -> Request:
     """See `Conversation.request`."""
-    out = DEFAULT_API if api is None else api
     lane = LaneId(agent, task)
+    # At the head the window knows it.
+    out = api_of(conversation, lane) if api is None and at is not None else api
     if counters is not COUNTERS:
         key = Key(conversation.key or 0, lane, windows_of(conversation.log).policy_key(policy))
         return _fresh(conversation, key, at, policy, counters).request(out)
@@ -93,7 +95,7 @@ def keep_past(conversation: StreamHandle, agent: str, task: str, at: int) -> boo
 
 
 def _build(
-    conversation: StreamHandle, lane: LaneId, at: int | None, out: str | Format, policy: PolicyLike
+    conversation: StreamHandle, lane: LaneId, at: int | None, out: str | Format | None, policy: PolicyLike
 ) -> tuple[Request, CachedWindow, bool]:
     holding = windows_of(conversation.log)
     key = Key(conversation.key or 0, lane, holding.policy_key(policy))
@@ -119,11 +121,12 @@ def _build(
 
 
 def _resumed(
-    conversation: StreamHandle, key: Key, policy: PolicyLike, out: str | Format
+    conversation: StreamHandle, key: Key, policy: PolicyLike, out: str | Format | None
 ) -> CachedWindow | None:
     """Return the window of the last process's session, at the head; None if it left none of use."""
     name = session_snapshots.name_of(key)
-    for api in (session_snapshots.wire(out), session_snapshots.ROWS):
+    named = session_snapshots.apis_of(conversation, name) if out is None else [session_snapshots.wire(out)]
+    for api in (*named, session_snapshots.ROWS):
         if (found := session_snapshots.load(conversation, name, api)) is not None:
             break
     else:
@@ -138,7 +141,7 @@ def _resumed(
     held = _of(conversation, key, policy, found, chosen)
     if found.session is not None:
         found.session.window(held.window, lambda at: _fresh(conversation, key, at, policy).window)
-        held.resume(out, found.session)
+        held.resume(out or found.api.partition("@")[0] or held.window.api, found.session)
     # Of a fork the stored position may be its parent's.
     if not _goes_on(conversation, held) and held.usable:
         _extend(conversation, held, None)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.domain.events import Event
 from stenolog.domain.values import Origin
-from stenolog.projections.analysis.provider_bill import lane_apis
 from stenolog.projections.requests import LaneId
+from stenolog.projections.requests.pipeline.lane_apis import lane_apis
 
 from .. import folds
 

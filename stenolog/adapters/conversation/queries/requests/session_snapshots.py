@@ -15,13 +15,15 @@ from typing import Any, NamedTuple
 
 from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.conversation.queries.folds import PersistentFold
+from stenolog.adapters.store.contract.values import LAST
 from stenolog.adapters.store.reading.handle import StreamHandle
+from stenolog.adapters.store.reading.reader import ancestor_streams
 from stenolog.adapters.store.sidecar.checkpoints import CheckpointRun
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import StenologError
 from stenolog.domain.policy import Policy
 from stenolog.projections.fold import Fold
-from stenolog.projections.formats import format_of
+from stenolog.projections.formats import FORMATS, format_of
 from stenolog.projections.formats.base import Format
 from stenolog.projections.formats.writer import Writer
 from stenolog.projections.messages.message import PIPELINE
@@ -71,8 +73,26 @@ def under(chosen: Policy, counter: Counter) -> str:
     return json.dumps([chosen.json, chosen.counter, counter.id, chosen.pipeline or PIPELINE], sort_keys=True)
 
 
+def is_registered(wire_name: str) -> bool:
+    """Return whether an API of this name and version is here."""
+    name = wire_name.partition("@")[0]
+    return name in FORMATS and wire(name) == wire_name
+
+
+def apis_of(conversation: StreamHandle, name: str) -> list[str]:
+    """Return the APIs that a lane's sessions were stored for, the newest first."""
+    log, found = conversation.log, dict[str, int]()
+    for stream, _ in ancestor_streams(log.recorder, conversation.stream, LAST):
+        assert stream.key is not None, "it was asked for"
+        for fold, last in log.checkpoints.latest(stream.key, SESSION, name).items():
+            api, _, lane = fold.removeprefix(SESSION).partition(" ")
+            if lane == name and api and is_registered(api):
+                found.setdefault(api, last)
+    return sorted(found, key=found.__getitem__, reverse=True)
+
+
 def _fold(name: str, api: str) -> PersistentFold[Any]:
-    fold: Fold[Any] = Fold(f"{SESSION}{api} {name}", None, lambda state, entry: state)
+    fold: Fold[Any] = Fold(f"{SESSION}{api} {name}", None, lambda state, entry: state, version=2)
     return PersistentFold(fold, STORED.dump, STORED.load)
 
 
