@@ -111,11 +111,16 @@ def is_receipt(payload: bytes) -> bool:
     return len(payload) < RECEIPT_BYTES and RECEIPT in payload
 
 
-def erasure_message(positions: Sequence[int], *, by: str, reason: str) -> UserMessage:
-    """Return the message that records an erasure in the log; no model is sent it."""
+def erasure_message(positions: Sequence[int], *, by: str, reason: str, together: str = "") -> UserMessage:
+    """Return the message that records an erasure in the log; no model is sent it.
+
+    `together` is the same in the messages of one erasure in several conversations.
+    """
     which = ", ".join(map(str, positions))
     what = f"Entr{'y' if len(positions) == 1 else 'ies'} {which} erased"
     record: dict[str, Any] = {META_KEY: {"positions": list(positions), "by": by, "reason": reason}}
+    if together:
+        record[META_KEY]["together"] = together
     return UserMessage(
         text=f"{what}: {reason}" if reason else what,
         author=by,

@@ -76,6 +76,7 @@ COMMANDS = [
     ("archive", "demo"),
     ("delete", "demo", "--yes"),
     ("erase", "demo", "2", "--yes"),
+    ("erase", "--subject", "test", "--yes"),
     ("hold", "demo", "--younger-than", "180d", "--reason", "duty"),
     ("db", "schema"),
     ("db", "schema", "envelope"),

@@ -67,6 +67,15 @@ archive way
 ls --all
 archive way --undo
 erase demo 4 --yes --reason test --by me
+hold demo~1 --reason case --by me
+hold --all --younger-than 1d --reason kept --by me
+delete other --yes
+erase --subject PARSER --yes --by me
+hold --release 11 --by me
+hold --release 11 --by me
+hold --list
+erase --subject PARSER --yes --by me
+erase --author coder --yes --by me
 delete other --yes
 delete way --yes
 ls --all

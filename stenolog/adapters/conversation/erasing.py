@@ -5,7 +5,8 @@ from __future__ import annotations
 import getpass
 import json
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from stenolog.adapters.conversation.search.indexing import Source, forgetting
@@ -50,10 +51,17 @@ class Erased(NamedTuple):
     is_complete: bool
 
 
-def erase(conversation: StreamHandle, positions: Sequence[int], *, reason: str, by: str | None) -> Erased:
-    """See `Conversation.erase`."""
+def erase(
+    conversation: StreamHandle,
+    positions: Sequence[int],
+    *,
+    reason: str,
+    by: str | None,
+    together: str = "",
+) -> Erased:
+    """See `Conversation.erase`; `together` as in `erasure_message`."""
     log, who = conversation.log, user() if by is None else by
-    erasable = [at for at in dict.fromkeys(positions) if _is_erasable(conversation, at)]
+    erasable = [at for at in dict.fromkeys(positions) if is_erasable(conversation, at)]
     if not erasable:
         return Erased((), who, reason, {}, erasures.finish(log))
     key = existing_key(log, conversation.stream)
@@ -63,16 +71,17 @@ def erase(conversation: StreamHandle, positions: Sequence[int], *, reason: str, 
             f"{conversation.name!r} at position {min(erasable)}: inherited; erase it where it was written"
         )
     blobs = _blobs_with(conversation, sorted(erasable))
+    message = partial(erasure.erasure_message, by=who, reason=reason, together=together)
     while True:
         try:
-            recorded_at = _write(conversation, key, sorted(erasable), reason, who, blobs)
+            recorded_at = _write(conversation, key, sorted(erasable), message, blobs)
             break
         except VersionConflictError:
             continue
     return Erased(tuple(sorted(erasable)), who, reason, recorded_at, erasures.finish(log))
 
 
-def _is_erasable(conversation: StreamHandle, position: int) -> bool:
+def is_erasable(conversation: StreamHandle, position: int) -> bool:
     """Return whether an entry has words to erase. Raises `InvalidEventError` for one that must stay."""
     conversation.checked(position, least=1)
     (entry,) = conversation.entries(position - 1, position)
@@ -98,7 +107,11 @@ def user() -> str:
 
 
 def _write(
-    conversation: StreamHandle, key: int, positions: Sequence[int], reason: str, by: str, blobs: Places
+    conversation: StreamHandle,
+    key: int,
+    positions: Sequence[int],
+    message: Callable[[Sequence[int]], Event],
+    blobs: Places,
 ) -> dict[str, int]:
     """Erase, append records and repairs in one transaction; return the records' positions."""
     log = conversation.log
@@ -110,7 +123,7 @@ def _write(
         inherited = log.recorder.lineage(handle.stream)[-1].after
         erased = [at for at in positions if holder == key or at <= inherited]
         position, repairs = _repairs(handle, erased)
-        events = [*repairs, erasure.erasure_message(erased, by=by, reason=reason)]
+        events = [*repairs, message(erased)]
         written[holder] = position, [appends.prepare(log.edge, NewEntry(each, time=now)) for each in events]
     recorded_at = log.recorder.erasure.erase(
         conversation.stream, positions, found, written, blobs, microseconds(now)

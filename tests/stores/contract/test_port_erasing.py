@@ -310,6 +310,7 @@ def test_what_a_hold_covers_is_neither_erased_nor_deleted_until_its_release(
                     other.erasure.erase(stream, chosen, having, written, {}, NOW)
                 except HeldError:
                     refused.add(chosen)
+            assert recorder.erasure.covered(stream, list(times), NOW).keys() == held
             assert refused == {chosen for chosen in choices if held & {*chosen}}
             if not held and len(recorder.erasure.conversations_with(stream, 0)) == 1:
                 other.conversations.delete(key_of(recorder, stream), stream.name, NOW)

@@ -1,13 +1,16 @@
 """Trace of a value: every entry, blob, request, agent, provider, answer and table it reached.
 
-It is found as written, and as JSON escapes it, not in other encodings or words.
+It is found as written, and as JSON escapes it, not in other encodings or words. The same trace is made of a
+subject, without regard to case, and of an author.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
+from unicodedata import normalize
 
 from pydantic_core import from_json
 
@@ -15,18 +18,21 @@ from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.adapters.conversation.queries.requests.sent_forms import in_sent_form
 from stenolog.adapters.store.sqlite.inspection import inspecting
 from stenolog.adapters.store.sqlite.recorder import SqliteLogRecorder
+from stenolog.domain.codec import load_event
 from stenolog.domain.entry import Record, to_entry
 from stenolog.domain.errors import CallerError, StenologError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.lanes.state import address
 from stenolog.domain.values import Receipt
-from stenolog.projections.requests.request import sent_under
+from stenolog.projections.requests.request import Request, sent_under
 
 What: TypeAlias = Literal["name", "entry", "request", "answer", "blob", "draft", "claim", "table"]
 ESCAPED = 2
 """So deep is JSON inside of JSON looked through: the arguments of a tool call are a string in an event."""
 
 
+AUTHORS = {"user_message": "author", "assistant_message": "agent", "llm_error": "agent"}
+"""The kinds of event that have an author, and the field that names it."""
 TABLES = "SELECT name FROM stenolog_tables ORDER BY name"
 HAS_TABLES = "SELECT 1 FROM sqlite_master WHERE name = 'stenolog_tables'"
 
@@ -68,9 +74,39 @@ class Trace(NamedTuple):
 
 def trace_value(log: Log, text: str) -> Trace:
     """Return every place of a log that a text reached. Raises `CallerError` for an empty text."""
+    return _trace(log, _Value(_checked(text)))
+
+
+def trace_subject(log: Log, text: str) -> Trace:
+    """Return every place that names a subject, by `folded`; otherwise as `trace_value`."""
+    return _trace(log, _Subject(_checked(text)))
+
+
+def trace_author(log: Log, name: str) -> Trace:
+    """Return every entry by an author, a person or an agent, and the requests that were made of them."""
+    return _trace(log, _Author(_checked(name)))
+
+
+def subject_beside(log: Log, text: str) -> tuple[Reached, ...]:
+    """Return the places of a subject that are no entries: names, blobs, drafts, tables."""
+    value = _Subject(_checked(text))
+    named = (Reached("name", name) for name in log.names(archived=True) if value.is_among(name))
+    blobs = (Reached("blob", where=sha) for sha in log.blobs if value.is_in(_blob(log, sha)))
+    return (*named, *blobs, *_beside(log, value))
+
+
+def folded(text: str) -> str:
+    """Return a text as it is compared: case folded, in NFKC, with one blank for each white space."""
+    return " ".join(normalize("NFKC", normalize("NFKC", text).casefold()).split())
+
+
+def _checked(text: str) -> str:
     if not text.strip():
         raise CallerError("expected a text to look for, found none")
-    value = _Value(text)
+    return text
+
+
+def _trace(log: Log, value: _Value) -> Trace:
     tainted = {sha for sha in log.blobs if value.is_in(_blob(log, sha))}
     reached = [
         place for name in log.names(archived=True) for place in _conversation(log[name], value, tainted)
@@ -81,6 +117,7 @@ def trace_value(log: Log, text: str) -> Trace:
 
 class _Value:
     def __init__(self, text: str) -> None:
+        self.text = text
         forms = {text}
         for _ in range(ESCAPED):
             forms |= {json.dumps(form, ensure_ascii=ascii)[1:-1] for form in forms for ascii in (True, False)}
@@ -90,10 +127,29 @@ class _Value:
     def is_in(self, content: bytes) -> bool:
         return any(form in content for form in self._bytes)
 
+    def is_among(self, text: str) -> bool:
+        """Return whether a string or a name has it."""
+        return any(form in text for form in self.forms)
+
+    def entry_pointers(self, record: Record, tainted: Iterable[str]) -> Iterator[str]:
+        """Yield JSON pointers into an entry that is not erased, to all that has it."""
+        try:
+            event = from_json(record.payload) if self.is_in(record.payload) else None
+        except ValueError:
+            yield ""
+        else:
+            yield from (f"/event{pointer}" for pointer in self.pointers(event))
+        yield from (f"/blobs/{sha}" for sha in sorted(tainted) if sha.encode() in record.payload)
+
+    def is_sent(self, request: Request, reached: Collection[int], tainted: Iterable[str]) -> bool:
+        """Return whether a request has it; `reached` are the positions that do."""
+        body = json.dumps(request.body, ensure_ascii=False).encode(errors="surrogatepass")
+        return self.is_in(body) or any(sha.encode() in body for sha in tainted)
+
     def pointers(self, value: Any, pointer: str = "") -> Iterator[str]:
         """Yield JSON pointers to strings and keys with the text."""
         match value:
-            case str() if any(form in value for form in self.forms):
+            case str() if self.is_among(value):
                 yield pointer
             case int() | float() if json.dumps(value) in self.forms:  # a temperature, a card's number
                 yield pointer
@@ -102,27 +158,83 @@ class _Value:
                     yield from self.pointers(inner, f"{pointer}/{nth}")
             case dict():
                 for key, inner in value.items():
-                    if any(form in key for form in self.forms):
+                    if self.is_among(key):
                         yield pointer
                     yield from self.pointers(inner, f"{pointer}/{key}")
             case _:
                 pass
 
 
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_CONTROLS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+class _Subject(_Value):
+    """A text that is found in any case and form, and in JSON inside of JSON."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._folded = folded(text)
+
+    def is_in(self, content: bytes) -> bool:
+        return self.is_among(content.decode(errors="replace"))
+
+    def is_among(self, text: str) -> bool:
+        for _ in range(ESCAPED + 2):
+            if self._folded in folded(text):
+                return True
+            if "\\" not in text:
+                return False
+            text = _without_escapes(text)
+        return False
+
+    def entry_pointers(self, record: Record, tainted: Iterable[str]) -> Iterator[str]:
+        found = list(super().entry_pointers(record, tainted))
+        # In the text as a whole, but in none of its strings: it spans two of them, or is a number.
+        yield from found or ([""] if self.is_in(record.payload) else [])
+
+
+class _Author(_Value):
+    """The name of whoever wrote an entry."""
+
+    def is_in(self, content: bytes) -> bool:
+        return False
+
+    def is_among(self, text: str) -> bool:
+        return False
+
+    def entry_pointers(self, record: Record, tainted: Iterable[str]) -> Iterator[str]:
+        event = load_event(record.topic, record.payload)
+        if event.kind in AUTHORS and folded(getattr(event, AUTHORS[event.kind])) == folded(self.text):
+            yield "/event"
+
+    def is_sent(self, request: Request, reached: Collection[int], tainted: Iterable[str]) -> bool:
+        return bool({*request.read} & {*reached})
+
+
+def _without_escapes(text: str) -> str:
+    """Return a text after one reading of JSON's escapes, broken ones too."""
+    plain = _ESCAPE.sub(
+        lambda found: chr(int(found[1], 16)) if found[1] else _CONTROLS.get(found[2], found[2]), text
+    )
+    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _conversation(conversation: Conversation, value: _Value, tainted: set[str]) -> Iterator[Reached]:
     name = conversation.name
-    if any(form in name for form in value.forms):
+    if value.is_among(name):
         yield Reached("name", name)
     own = _inherited(conversation)
-    first = 0
+    reached: list[int] = []
     for record in conversation.records():
-        pointers = list(_pointers(record, value, tainted))
-        if pointers and not first:
-            first = record.position
+        # An erased mode switch has its effects left, and names in them.
+        pointers = list(value.entry_pointers(record, tainted)) if record.payload else []
+        if pointers:
+            reached.append(record.position)
         if record.position > own:
             yield from (Reached("entry", name, record.position, where=pointer) for pointer in pointers)
-            if first:
-                yield from _request(conversation, record, first, value, tainted)
+            if reached:
+                yield from _request(conversation, record, reached, value, tainted)
 
 
 def _inherited(conversation: Conversation) -> int:
@@ -130,19 +242,8 @@ def _inherited(conversation: Conversation) -> int:
     return segments[-1].after if segments else 0
 
 
-def _pointers(record: Record, value: _Value, tainted: Iterable[str]) -> Iterator[str]:
-    if record.erased is None:
-        try:
-            event = from_json(record.payload) if value.is_in(record.payload) else None
-        except ValueError:
-            yield ""
-        else:
-            yield from (f"/event{pointer}" for pointer in value.pointers(event))
-        yield from (f"/blobs/{sha}" for sha in sorted(tainted) if sha.encode() in record.payload)
-
-
 def _request(
-    conversation: Conversation, record: Record, first: int, value: _Value, tainted: Iterable[str]
+    conversation: Conversation, record: Record, reached: list[int], value: _Value, tainted: Iterable[str]
 ) -> Iterator[Reached]:
     try:
         event = to_entry(conversation.name, record).event
@@ -151,7 +252,7 @@ def _request(
     receipt = event.receipt if isinstance(event, AssistantMessage | LlmError) else None
     if not isinstance(event, AssistantMessage | LlmError) or not isinstance(receipt, Receipt):
         return
-    if receipt.view < first:
+    if receipt.view < reached[0]:
         return
     api = receipt.api.partition("@")[0]
     reason = ""
@@ -160,8 +261,7 @@ def _request(
             event.agent, at=receipt.view, api=api, task=event.task, policy=sent_under(receipt)
         )
         request = in_sent_form(conversation, request, receipt)
-        body = json.dumps(request.body, ensure_ascii=False).encode(errors="surrogatepass")
-        if not value.is_in(body) and not any(sha.encode() in body for sha in tainted):
+        if not value.is_sent(request, reached, tainted):
             return
     except StenologError as error:
         reason = f"it cannot be built again: {error}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
 
-from stenolog.domain.history import Change
+from stenolog.domain.history import Change, Hold
 
 from .values import Claim, Collected, DraftRow, Head, Order, PendingEntry, Stream, Which
 
@@ -93,6 +93,10 @@ class ErasureStore(ABC):
 
         Raises `InvalidEventError` for a release of no hold, `ConversationNotFoundError`.
         """
+
+    @abstractmethod
+    def covered(self, stream: Stream, positions: Collection[int], now: int) -> dict[int, Hold]:
+        """Return those of a stream's own entries that a hold covers; `now` as in `erase`."""
 
     @abstractmethod
     def holds(self) -> list[Change]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from stenolog.domain import entry, errors
-from stenolog.domain.history import ERASED, EVERY_STREAM, IMPORTED, holds_of
+from stenolog.domain.history import ERASED, EVERY_STREAM, IMPORTED, Hold, holds_of
 
 from . import appends
 from .appends import Append, Appended, Sources
@@ -125,8 +126,17 @@ class SharedWriter(ABC, Generic[C]):
     def check_held(self, key: int, name: str, positions: Collection[int] | None, now: int) -> None:
         """Raise `HeldError` if a hold covers one of a stream's own entries, all of them with None.
 
-        Every erasure and deletion asks this, in its own transaction. A hold on a conversation covers what it
-        inherits, and its forks.
+        Every erasure and deletion asks this, in its own transaction.
+        """
+        for position, hold in self.covered(key, name, positions, now):
+            raise errors.HeldError(f"{name!r} at position {position}: under {hold}")
+
+    def covered(
+        self, key: int, name: str, positions: Collection[int] | None, now: int
+    ) -> Iterator[tuple[int, Hold]]:
+        """Yield those of a stream's own entries that a hold covers, each with the first such hold.
+
+        A hold on a conversation covers what it inherits, and its forks.
         """
         first = 0 if positions is None else min(positions, default=0)
         upto = {EVERY_STREAM: LAST}
@@ -137,9 +147,8 @@ class SharedWriter(ABC, Generic[C]):
         changes = [one for each in sorted(upto) for one in self._rows.holds(self._connection, each)]
         holds = [hold for hold in holds_of(changes) if hold.released is None]
         for position, at in self.times(key, positions) if holds else ():
-            for hold in holds:
-                if position <= upto[hold.stream] and hold.covers(at, now):
-                    raise errors.HeldError(f"{name!r} at position {position}: under {hold}")
+            on = (hold for hold in holds if position <= upto[hold.stream] and hold.covers(at, now))
+            yield from ((position, hold) for hold in islice(on, 1))
 
     # Imports
 

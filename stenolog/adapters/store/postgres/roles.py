@@ -23,7 +23,7 @@ from stenolog.domain.errors import (
     InvalidEventError,
     StenologError,
 )
-from stenolog.domain.history import Change
+from stenolog.domain.history import Change, Hold
 
 from . import batches
 from .appends import PostgresWriter
@@ -138,6 +138,10 @@ class PostgresErasure(ErasureStore):
 
     def note_hold(self, change: Change) -> int:
         return self._datastore.repeat(lambda c, again: shared.note_hold(c, change, again=again), [HISTORY])
+
+    def covered(self, stream: values.Stream, positions: Collection[int], now: int) -> dict[int, Hold]:
+        key, name = _key(stream), stream.name
+        return self._datastore.read(lambda c: dict(PostgresWriter(c).covered(key, name, positions, now)))
 
     def holds(self) -> list[Change]:
         return self._datastore.read(shared.holds)

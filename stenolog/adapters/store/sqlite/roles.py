@@ -15,7 +15,7 @@ from stenolog.adapters.store.contract.roles import (
     ErasureStore,
 )
 from stenolog.adapters.store.sqlite.statements.dialect import shared
-from stenolog.domain.history import Change
+from stenolog.domain.history import Change, Hold
 
 from . import appends
 from .file_safety import KEY_BYTES
@@ -104,6 +104,10 @@ class SqliteErasure(ErasureStore):
     def note_hold(self, change: Change) -> int:
         with self._datastore.writing() as connection:
             return shared.note_hold(connection, change)
+
+    def covered(self, stream: values.Stream, positions: Collection[int], now: int) -> dict[int, Hold]:
+        with self._datastore.reading() as connection:
+            return dict(appends.SqliteWriter(connection).covered(_key(stream), stream.name, positions, now))
 
     def holds(self) -> list[Change]:
         with self._datastore.reading() as connection:

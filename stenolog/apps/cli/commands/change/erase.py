@@ -11,7 +11,7 @@ import click
 
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
-from stenolog.apps.cli.arguments.options import takes_db, takes_name
+from stenolog.apps.cli.arguments.options import names, takes_db
 from stenolog.apps.cli.arguments.position import resolve
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Diagnostic, Piece, counted, line
@@ -27,22 +27,38 @@ if TYPE_CHECKING:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--reason", default="", help="Why; kept in the log.")
 @click.option("--by", metavar="NAME", help="Who erases. Default: the system's user.")
-@takes_name
-@click.argument("positions", metavar="ENTRIES...", nargs=-1, required=True)
+@click.option("--subject", metavar="TEXT", default="", help="Entries of all conversations with this text.")
+@click.option("--author", metavar="NAME", default="", help="Entries of all conversations by this author.")
+@click.argument("target", metavar="[CONVERSATION]", required=False, default="", shell_complete=names)
+@click.argument("entries", metavar="[ENTRIES...]", nargs=-1)
 @takes_db
 def erase_command(
-    db: Database, target: str, positions: Sequence[str], yes: bool, reason: str, by: str | None
+    db: Database,
+    target: str,
+    entries: Sequence[str],
+    yes: bool,
+    reason: str,
+    by: str | None,
+    subject: str,
+    author: str,
 ) -> CommandResult:
     """Erase the words of entries permanently.
 
     From every file of the log. Number and digest stay, so the log can still be checked. `stenolog explain
-    value` finds quotes elsewhere. Entries: 8 41, or 40-44,91.
+    value` finds quotes elsewhere. Entries: 8 41, or 40-44,91. With --subject or --author it shows them first,
+    and exits with 1 if something stays.
     """
+    if [bool(entries), bool(subject), bool(author)].count(True) != 1 or bool(target) != bool(entries):
+        raise click.UsageError("expected CONVERSATION ENTRIES, or one of --subject and --author")
+    if subject or author:
+        _check_can_ask(yes)
+        from ._erase_subject import erase_everywhere
+
+        return erase_everywhere(open_log(db), text=subject, author=author, yes=yes, reason=reason, by=by)
     conversation = find_conversation(open_log(db), target)
-    spans = position_ranges(positions, partial(resolve, conversation))
+    spans = position_ranges(entries, partial(resolve, conversation))
     chosen = list(dict.fromkeys(at for span in spans for at in range(span.first, span.last + 1)))
-    if not yes and not sys.stdin.isatty():
-        raise click.UsageError("cannot ask for confirmation here: add --yes")
+    _check_can_ask(yes)
     which = ("entry " if len(chosen) == 1 else "entries ") + ", ".join(map(str, chosen))
     if not yes:
         ask(f"Erase what {which} of {conversation.name!r} says, for good?", "nothing was erased")
@@ -59,6 +75,11 @@ def erase_command(
 
     data = {"conversation": conversation.name, **erased._asdict(), "quoted_at": quoted}
     return CommandResult(data, draw, diagnostics=_still_there(conversation, quoted))
+
+
+def _check_can_ask(yes: bool) -> None:
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError("cannot ask for confirmation here: add --yes")
 
 
 def _still_there(conversation: Conversation, quoted: Sequence[int]) -> tuple[Diagnostic, ...]:
