@@ -94,6 +94,19 @@ def files_with(folder: Path, words: Iterable[str]) -> list[str]:
     ]
 
 
+def test_words_that_another_process_erases_are_not_stored_by_one_that_has_read_them(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    erase = "import sys, stenolog; stenolog.open(sys.argv[1])['talk'].erase(1)"
+    with stenolog.open(path) as log:
+        for _ in range(40):
+            log["talk"].extend([UserMessage(text=f"My name is {WORDS[0]}."), AssistantMessage(agent="a")])
+        log["talk"].request("a")
+        subprocess.run(python("-c", erase, str(path)), check=True)
+    # The windows of requests are stored when the log is closed.
+    with stenolog.open(path) as log:
+        assert log.checkpoints.names(log["talk"].key or 0) == []
+
+
 def test_fifty_words_are_in_no_file_any_more_and_all_else_is_the_same(tmp_path: Path) -> None:
     path = tmp_path / "talks.db"
     with stenolog.open(path) as log:

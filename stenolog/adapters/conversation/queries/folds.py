@@ -19,10 +19,11 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from pydantic_core import SchemaSerializer, SchemaValidator
 
 from stenolog._version import __version__
-from stenolog.adapters.store.contract.values import LAST, Head
+from stenolog.adapters.store.contract.recorder import LogRecorder
+from stenolog.adapters.store.contract.values import LAST, Head, Stream
 from stenolog.adapters.store.reading import reader as reader_module
 from stenolog.adapters.store.reading.handle import StreamHandle
-from stenolog.adapters.store.sidecar.checkpoints import RUN, CheckpointRun, interval_for
+from stenolog.adapters.store.sidecar.checkpoints import RUN, CheckpointRun, Checkpoints, interval_for
 from stenolog.domain.base.schema import schema_of
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import erasure_of
@@ -188,9 +189,7 @@ class FoldCursor(Generic[S]):
         """Write remaining states, at the head also the last position's if far enough."""
         if at_head and self.position - self._begun >= WORTH_KEEPING and self.position > self._kept_at:
             self._keep(read)
-        self._write()
-        if at_head and self._is_written:
-            _forget_erased(self.conversation, read.position)
+        self._write(read.position if at_head else None)
 
     def _note(self) -> None:
         if self._room > RUN:
@@ -210,11 +209,16 @@ class FoldCursor(Generic[S]):
         if len(self._runs) >= BATCH:
             self._write()
 
-    def _write(self) -> None:
+    def _write(self, head: int | None = None) -> None:
         if self._runs:
             _put(self.conversation, self.kept, *self._runs)
             self._runs.clear()
             self._is_written = True
+        elif head is None:
+            return
+        if self._is_written:
+            log = self.conversation.log
+            erase_outdated(log.checkpoints, log.recorder, self.conversation.stream, head)
 
 
 def is_at(conversation: StreamHandle, position: int, digest: str) -> bool:
@@ -267,23 +271,27 @@ def save_checkpoint(conversation: StreamHandle, kept: PersistentFold[S], entry: 
         kept,
         CheckpointRun(entry.position, _digest(entry), ((entry.position, kept.dump(state)),)),
     )
-    _forget_erased(conversation, entry.position)
+    log = conversation.log
+    erase_outdated(log.checkpoints, log.recorder, conversation.stream, entry.position)
 
 
-def _forget_erased(conversation: StreamHandle, position: int) -> None:
-    """Delete the checkpoints if words were erased after what was read up to a position."""
-    # The erasure may have deleted the checkpoints before this one was written.
-    if any(erasure_of(entry.event) for entry in conversation.entries(after=position)):
-        conversation.log.checkpoints.erase_stream(conversation.key or 0)
+def erase_outdated(checkpoints: Checkpoints, recorder: LogRecorder, stream: Stream, head: int | None) -> None:
+    """Erase a stream's checkpoints if it was deleted, or if words were erased after the head that was read.
+
+    Call it after each write: another process may have erased the checkpoints before it. `head` None: the
+    reading ended in the past.
+    """
+    assert stream.key is not None, "a conversation with entries has a stream"
+    is_here = recorder.conversations.name_of(stream.key) is not None
+    is_whole = is_here and head is not None
+    later = reader_module.entries(recorder, stream, head or 0, None) if is_whole else ()
+    if not is_here or any(erasure_of(entry.event) for entry in later):
+        checkpoints.erase_stream(stream.key)
 
 
 def _put(conversation: StreamHandle, kept: PersistentFold[S], *runs: CheckpointRun) -> None:
     assert conversation.stream.key is not None, "a conversation with entries has a stream"
     conversation.log.checkpoints.put(conversation.stream.key, kept.fold.name, kept.version, *runs)
-    if (
-        conversation.log.recorder.conversations.name_of(conversation.stream.key) is None
-    ):  # it was deleted elsewhere
-        conversation.log.checkpoints.erase_stream(conversation.stream.key)
 
 
 def _digest(read: Entry | Head) -> bytes:

@@ -11,7 +11,6 @@ import sqlite3
 import stat
 from contextlib import suppress
 from hashlib import blake2b
-from hmac import compare_digest
 from pathlib import Path
 
 from stenolog.domain.errors import NotADatabaseError, StoreError
@@ -106,10 +105,6 @@ class Seals:
     def renew(self, key: bytes) -> None:
         """Use another key: data sealed with the old one becomes invalid."""
         self._key = key
-
-    def fits(self, key: bytes) -> bool:
-        """Return whether this is the key."""
-        return compare_digest(self._key, key)
 
     def seal(self, *parts: bytes) -> bytes:
         """Return the seal of some parts, in this order: 32 bytes."""

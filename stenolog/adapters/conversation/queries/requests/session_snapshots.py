@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.conversation.queries.folds import PersistentFold
-from stenolog.adapters.store.contract.values import LAST
+from stenolog.adapters.store.contract.values import LAST, Stream
 from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.adapters.store.reading.reader import ancestor_streams
 from stenolog.adapters.store.sidecar.checkpoints import CheckpointRun
@@ -158,7 +158,8 @@ class Keeper(WindowListener):
     ) -> None:
         """`position` is where the window begins, after the stored snapshot if one was `loaded`."""
         log = conversation.log
-        self.checkpoints, self.recorder, self.seals = log.checkpoints, log.recorder, log.seals
+        self.checkpoints, self.recorder = log.checkpoints, log.recorder
+        self.stream = Stream(conversation.name, key.key)
         self.key, self.name, self.under = key.key, name_of(key), under
         self.due = FEWEST
         self._rows_at = position
@@ -230,10 +231,7 @@ class Keeper(WindowListener):
                 self.checkpoints.forget(self.key, name)
                 self.checkpoints.forget(self.key, name.replace(SESSION, SEGMENTS, 1))
         with suppress(StenologError):
-            is_here = self.recorder.conversations.name_of(self.key) is not None
-            # It was deleted, or words of it were erased, by another process.
-            if not (is_here and self.seals.fits(self.recorder.seal_key)):
-                self.checkpoints.erase_stream(self.key)
+            folds.erase_outdated(self.checkpoints, self.recorder, self.stream, position)
 
 
 def _all(works: Sequence[Callable[[], None]]) -> None:
