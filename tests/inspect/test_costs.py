@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from html import unescape
 from time import sleep
 from typing import Any
 
@@ -24,7 +26,7 @@ from stenolog import (
 )
 from stenolog.adapters.providers.prices import listed, usd
 from stenolog.analysis import Prices, price_table
-from stenolog.apps.inspect.background import Later
+from stenolog.apps.inspect.background import MOST_ITEMS, Later
 from stenolog.apps.inspect.pages import cost, costs
 from stenolog.apps.views.cost_table import CostTable
 from stenolog.apps.views.sorted_list import grouped
@@ -207,6 +209,8 @@ def test_another_process_reads_the_rows_from_beside_the_log_and_other_prices_are
         for prices, is_incomplete in ((unknown, True), ((*free, *unknown), False), (free, False)):
             total = CostTable(again, prices).update().data()["total"]
             assert (total["known_cost_micro_usd"], total["cost_is_incomplete"]) == (0, is_incomplete)
+            # Rows of other prices are evicted.
+            assert {len(again.checkpoints.latest(key, "costs ")) for key in table.rows} == {1}
 
 
 def test_a_conversation_that_grows_faster_than_it_is_counted_has_the_sums_of_an_entry_before(
@@ -285,6 +289,17 @@ def test_work_that_failed_is_done_again_for_the_next_page() -> None:
     assert later.get("costs", 7, work, 10) == 42
 
 
+def test_values_that_have_too_many_items_are_evicted_the_oldest_first() -> None:
+    later = Later()
+    for key, number in (("first", 1), ("second", MOST_ITEMS - 1), ("third", 1), ("huge", 2 * MOST_ITEMS)):
+        later.get(key, 1, partial(list, range(number)), 10)
+        if key == "third":
+            assert later.last("first") is None
+            assert len(later.last("second")) == MOST_ITEMS - 1
+
+    assert [later.last(key) is None for key in ("second", "third", "huge")] == [True, True, False]
+
+
 # The list.
 
 
@@ -331,6 +346,10 @@ def test_the_list_is_grouped_by_project_and_each_group_and_the_whole_have_their_
     assert f"{total['tokens']['input']:,} in, {total['tokens']['output']:,} out" in page
     narrowed = web.get("/?sort=-usd&part=shop").text
     assert titles(narrowed) == ["odd"]
+    of_all = web.get("/costs").text
+    [link] = {unescape(each) for each in re.findall(r'href="(/[?]project=[^"]*shop[^"]*)"', of_all)}
+    assert titles(web.get(link).text) == ["odd"]
+    assert titles(web.get(link.replace("shop", "sho")).text) == []
     assert "All 1 conversation" in words(narrowed)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sized
 from threading import Lock, Thread
 from typing import Any, NamedTuple
 
 MOST_VALUES = 64
 """The values that are kept."""
+MOST_ITEMS = 100_000
+"""The items in all of them, such as a conversation's calls; the newest value is kept however many it has."""
 
 
 class Done(NamedTuple):
@@ -21,7 +23,10 @@ class Done(NamedTuple):
 
 
 class Later:
-    """The last value of each key; of one key one value is computed at a time."""
+    """The last value of each key; of one key one value is computed at a time.
+
+    If the values are too many, or have too many items, the oldest are evicted.
+    """
 
     def __init__(self) -> None:
         self._done: OrderedDict[Hashable, Done] = OrderedDict()
@@ -60,6 +65,12 @@ class Later:
             # What is being computed has read what is to be forgotten.
             self._running.clear()
 
+    def _evict(self) -> None:
+        items = sum(_items(done.value) for done in self._done.values())
+        while len(self._done) > MOST_VALUES or (items > MOST_ITEMS and len(self._done) > 1):
+            _, done = self._done.popitem(last=False)
+            items -= _items(done.value)
+
     def _start(self, key: Hashable, version: object, work: Callable[[], Any]) -> Thread:
         def run() -> None:
             try:
@@ -71,13 +82,17 @@ class Later:
                     return
                 self._done.pop(key, None)
                 self._done[key] = done
-                if len(self._done) > MOST_VALUES:
-                    self._done.popitem(last=False)
+                self._evict()
                 del self._running[key]
 
         thread = self._running[key] = Thread(target=run, name="stenolog-later", daemon=True)
         thread.start()
         return thread
+
+
+def _items(value: object) -> int:
+    held = getattr(value, "calls", value)
+    return len(held) if isinstance(held, Sized) else 0
 
 
 IDLE_SECONDS = 0.25

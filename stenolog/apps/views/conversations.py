@@ -50,11 +50,13 @@ class Facts(Protocol):
 class Selection(NamedTuple):
     """Filters of conversations, newest activity first; all that are named must hold.
 
-    `part` is a part of the name, the project's folder, the branch or the title, `agent` and `model` parts of
-    a name. `errors`: a model call has failed. `older_than` is the name of a conversation.
+    `part` is a part of the name, the project's folder, the branch or the title, `project` the folder itself,
+    `agent` and `model` parts of a name. `errors`: a model call has failed. `older_than` is the name of a
+    conversation.
     """
 
     part: str = ""
+    project: str = ""
     agent: str = ""
     model: str = ""
     errors: bool = False
@@ -65,12 +67,13 @@ class Selection(NamedTuple):
     @property
     def asks_entries(self) -> bool:
         """True if the entries of each conversation must be read for it."""
-        return bool(self.part or self.agent or self.model or self.errors)
+        return bool(self.part or self.project or self.agent or self.model or self.errors)
 
     def has(self, found: Facts) -> bool:
         """Return whether a conversation's entries pass the filters."""
         return (
             any_has((found.name, found.folder, found.branch, found.title), self.part)
+            and self.project in ("", found.folder)
             and any_has(found.agents, self.agent)
             and any_has(found.models, self.model)
             and (not self.errors or found.errors > 0)

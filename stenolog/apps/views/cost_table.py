@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation, Log
     from stenolog.domain.entry import Entry
 
+COSTS = "costs "
+"""The beginning of a stored row's name; the prices follow."""
 VERSION = 2
 """The version of a stored row."""
 READ_AT_ONCE = 1000
@@ -201,9 +203,16 @@ class CostTable:
             row = row._replace(own_turns=row.turns - shared.turns, own_errors=row.errors - shared.errors)
             for entry in conversation.entries(after=row.position - 1, at=row.position):
                 folds.save_checkpoint(conversation, self._kept_as, entry, row)
+            self._forget_other_prices(row.key)
             return row
         except StenologError:
             return None
+
+    def _forget_other_prices(self, key: int) -> None:
+        checkpoints = self._log.checkpoints
+        for name in checkpoints.latest(key, COSTS):
+            if name != self._kept_as.fold.name:
+                checkpoints.forget(key, name)
 
     def _put(self, key: int, row: CostRow | None) -> None:
         with self._changing:
@@ -254,7 +263,7 @@ def _kept_as(prices: Prices) -> PersistentFold[CostRow]:
     given = [price for price in prices if isinstance(price, Price)]
     of_package = source() if len(given) < len(prices) else ""
     named = sha256(repr((given, of_package)).encode()).hexdigest()[:12]
-    fold: Fold[CostRow] = Fold(f"costs {named}", CostRow(), _same, version=VERSION)
+    fold: Fold[CostRow] = Fold(f"{COSTS}{named}", CostRow(), _same, version=VERSION)
     return PersistentFold(fold, JSON.dump, JSON.load)
 
 

@@ -44,7 +44,7 @@ LIVE = timedelta(minutes=1)
 """A conversation is live for so long after its last entry."""
 RECENT = timedelta(days=30)
 """A time that is longer ago is shown as its day."""
-FIELDS = ("q", "part", "agent", "model", "errors", "since", "until")
+FIELDS = ("q", "part", "project", "agent", "model", "errors", "since", "until")
 """The fields of the form, which are parameters of the address."""
 
 
@@ -133,6 +133,7 @@ def _selected(query: Query) -> SelectedConversations:
 def _selection(query: Query) -> Selection:
     return Selection(
         part=query.word("part").strip(),
+        project=query.word("project").strip(),
         agent=query.word("agent").strip(),
         model=query.word("model").strip(),
         errors=bool(query.word("errors")),
