@@ -178,6 +178,7 @@ class Pack {
     need(raw[raw.length - 1] === 10, "form");
     const line = parsed(raw), names = Object.keys(line), before = this.part;
     this.part = PARTS.get(names.join(" "));
+    this.kind = names[0];
     if (before < 0) this.said = line;
     need(this.part > before || (this.part === before && ![0, 4].includes(before)), "order");
     need((this.position === this.said.entries) === this.part > 2, "order");
@@ -188,7 +189,7 @@ class Pack {
     }
     if (before < 5 && this.part >= 5) this.of = this.all.hex();
     need(![5, 6].includes(this.part) || line.of === this.of, "content");
-    const later = this.part ? this[`check_${names[0]}`](line) : undefined;
+    const later = this.part ? this[`check_${this.kind}`](line) : undefined;
     this.all.update(raw);
     return later;
   }
@@ -311,7 +312,7 @@ function joined(pieces) {
 }
 
 // The verdict on a pack whose bytes come in pieces: exit, check, line, and what it shows.
-// `seen` is called for each checked line, with its place and its length in the file.
+// `seen` is called for each checked line: its kind, and its place and length in the file.
 async function verify(pieces, { head = "", key = "", seen = () => {} } = {}) {
   const pack = new Pack(head, key);
   try {
@@ -319,7 +320,7 @@ async function verify(pieces, { head = "", key = "", seen = () => {} } = {}) {
       if (!pack.lines && !BEGIN.every((byte, at) => line[at] === byte)) break;
       const later = pack.read(line);
       if (later) await later;
-      seen(line, at, pack);
+      seen(pack.kind, at, line.length);
     }
     if (!pack.lines) return { exit: 2, check: "pack", line: 1 };
     pack.lines++;

@@ -83,7 +83,7 @@ class Pack:
         self.wanted_head, self.wanted_key, self.lines, self.part, self.all = head, key, 0, -1, sha256()
         self.records, self.record, self.chained, self.names, self.forks, self.left = 0, 0, "", {}, {}, {}
         self.position, self.digest, self.times, self.unnamed, self.receipts = 0, "", [], [], {}
-        self.withheld, self.erased, self.blobs, self.requests, self.signed = [], [], [], [], []
+        self.withheld, self.erased, self.blobs, self.requests, self.signed = [], [], set(), [], []
         self.log_head, self.unchecked = "", 0
 
     def read(self, raw):
@@ -132,7 +132,7 @@ class Pack:
 
     def check_blob(self, blob, base64):
         need(hashed(base64) == blob and blob not in self.blobs, "blob")
-        self.blobs.append(blob)
+        self.blobs.add(blob)
         self.unnamed.append(blob)
 
     def check_position(self, position, id, at, topic, digest, payload="", size=0, **rest):

@@ -117,17 +117,17 @@ def ended(told: str) -> bytes:
     return text + compact({"end": text.count(b"\n"), "sha256": hashed(text)}).encode() + b"\n"
 
 
-def random_pack(random: Random, signers: Sequence[int] | None = None) -> bytes:
+def random_pack(random: Random, signers: Sequence[int] | None = None, entries: int = 0) -> bytes:
     """Return a pack with forks, erasures, withheld entries, requests, blobs, signatures and anchors."""
-    lines = _Maker(random).lines()
+    lines = _Maker(random, entries or random.randint(1, 9)).lines()
     signers = random.choice(((), (0,), (0, 1))) if signers is None else signers
     return sealed(lines, signers, anchored=random.random() < 0.3)
 
 
 class _Maker:
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, entries: int) -> None:
         self.random = random
-        self.size = random.randint(1, 9)
+        self.size = entries
         firsts = sorted(random.randint(2, self.size) for _ in range(random.randint(0, 2)) if self.size > 1)
         self.streams = [[3 * number + 1, first] for number, first in enumerate([1, *firsts])]
         self.whole = self.streams[-1][1] <= self.size and random.random() < 0.5
@@ -199,7 +199,7 @@ class _Maker:
                 event["receipt"] = {"view": position - 1, "sha256": hashed(body.encode())}
                 if sent:
                     event["receipt"]["sent"] = hashed(sent.encode())
-            blob = random.randbytes(random.randint(0, 40)) if random.random() < 0.3 else None
+            blob = position.to_bytes(random.choice((2, 40))) if random.random() < 0.3 else None
             if blob is not None:
                 event["blob"] = hashed(blob)
             payload = self.left.get(position) if position in self.erased else compact(event)
@@ -300,3 +300,27 @@ def _other(random: Random, value: Any) -> Any:
             )
         case _:
             return [1]
+
+
+BODY = '{"messages":[]}'
+
+
+def small(text: str = "é\u2028/\x7f", *, signers: Sequence[int] = (0,)) -> bytes:
+    """Return a pack of one entry that has all kinds of lines but blobs."""
+    salt, receipt = "ab" * 16, {"sha256": hashed(BODY.encode()), "sent": hashed(b"POST")}
+    payload = compact({"text": text, "receipt": receipt})
+    header = [1, "e1", 7, "user_message@1", len(payload.encode())]
+    digest = hashed("", header, hashed(salt, payload.encode()))
+    record = hashed("", [1, 1, "begun", 0, 0], hashed(salt, b"demo"))
+    log_head = f"1-1-{hashed([1, 1], record, [1, 1], digest)}"
+    lines = [
+        {"evidence": 1, "conversation": "demo", "entries": 1, "head": digest, "streams": [[1, 1]], "from": 7,
+         "to": 7, "time": 8, "program": "p", "statement": "s", "log_head": log_head},
+        {"record": 1, "stream": 1, "what": "begun", "value": 0, "parent": 0, "salt": salt, "name": "demo",
+         "previous": "", "digest": record},
+        {"position": 1, "id": "e1", "at": 7, "topic": "user_message@1", "salt": salt, "payload": payload,
+         "digest": digest},
+        {"request": 1, "sources": [], "body": BODY, "sent": "POST"},
+        {"heads": [[1, 1, digest]]},
+    ]  # fmt: skip
+    return sealed([compact(line) for line in lines], signers, anchored=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -19,12 +18,10 @@ from .packs import (
     SCRIPT,
     Case,
     changed,
-    compact,
     ended,
     forged,
-    hashed,
     random_pack,
-    sealed,
+    small,
     verdicts,
 )
 
@@ -64,31 +61,6 @@ def test_nothing_that_a_key_has_signed_can_be_changed_even_with_another_last_lin
         for (pack, case), verdict in zip(cases, found, strict=True):
             before = pack.partition(b'{"signature"')[0]
             assert verdict["exit"] in (1, 2) or case.pack.startswith(before), case
-
-
-BODY = '{"messages":[]}'
-RECEIPT = compact(
-    {"text": "é\u2028/\x7f", "receipt": {"sha256": hashed(BODY.encode()), "sent": hashed(b"POST")}}
-)
-
-
-def small(*, signers: Sequence[int] = (0,)) -> bytes:
-    """Return a pack of one entry that has all kinds of lines but blobs."""
-    salt = "ab" * 16
-    digest = hashed("", [1, "e1", 7, "user_message@1", len(RECEIPT.encode())], hashed(salt, RECEIPT.encode()))
-    record = hashed("", [1, 1, "begun", 0, 0], hashed(salt, b"demo"))
-    log_head = f"1-1-{hashed([1, 1], record, [1, 1], digest)}"
-    lines = [
-        {"evidence": 1, "conversation": "demo", "entries": 1, "head": digest, "streams": [[1, 1]], "from": 7,
-         "to": 7, "time": 8, "program": "p", "statement": "s", "log_head": log_head},
-        {"record": 1, "stream": 1, "what": "begun", "value": 0, "parent": 0, "salt": salt, "name": "demo",
-         "previous": "", "digest": record},
-        {"position": 1, "id": "e1", "at": 7, "topic": "user_message@1", "salt": salt, "payload": RECEIPT,
-         "digest": digest},
-        {"request": 1, "sources": [], "body": BODY, "sent": "POST"},
-        {"heads": [[1, 1, digest]]},
-    ]  # fmt: skip
-    return sealed([compact(line) for line in lines], signers, anchored=True)
 
 
 HEAD = json.loads(small().partition(b"\n")[0])["head"]
