@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from pydantic_core import PydanticSerializationError, ValidationError, from_json, to_json
 
-from stenolog.domain.erasure import ERASED
+from stenolog.domain.erasure import WORDLESS
 
 from .base.model import first_error
 from .errors import CorruptLogError, InvalidEventError
@@ -145,9 +145,9 @@ def _no_event(found: object) -> str:
 
 
 def _unknown(topic: str, payload: bytes) -> Unknown:
-    """Return an erased event, or one of a later release that may be `ignorable`."""
-    if topic == ERASED and not payload:
-        return Unknown(topic=ERASED, payload=b"", ignorable=True)
+    """Return an event without words, or one of a later release that may be `ignorable`."""
+    if topic in WORDLESS and not payload:
+        return Unknown(topic=topic, payload=b"", ignorable=True)
     try:
         fields = from_json(payload)
     except ValueError:

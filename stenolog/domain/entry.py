@@ -117,15 +117,17 @@ def digest_of(previous: bytes, record: Record) -> bytes:
     return chain(previous, record.position, record.id, record.time, record.topic, record.size, content)
 
 
-def to_entry(conversation: str, record: Record, registry: TopicRegistry = REGISTRY) -> Entry:
-    """Return the record with its event decoded; an erased one as an `Unknown` of the topic "erased".
+def to_entry(
+    conversation: str, record: Record, registry: TopicRegistry = REGISTRY, wordless: str = ERASED
+) -> Entry:
+    """Return the record with its event decoded; without words as an `Unknown` of the topic `wordless`.
 
     Raises `CorruptLogError`, naming conversation and position.
     """
     try:
         # The topic of an erased entry stays in its row, but there is nothing to decode by it.
         is_readable = record.erased is None or (record.payload and record.topic == SWITCH)
-        stored = (record.topic, record.payload) if is_readable else (ERASED, b"")
+        stored = (record.topic, record.payload) if is_readable else (wordless, b"")
         event = registry.load(*stored)
         at = EPOCH + record.time * MICROSECOND
     except (CorruptLogError, OverflowError) as error:

@@ -14,6 +14,9 @@ from .values import Tool, WorkflowRun
 
 ERASED = "erased"
 """The topic that an entry is read with once its payload was erased: an `Unknown` that may be passed over."""
+WITHHELD = "withheld"
+"""The topic that an entry is read with whose words its exporter withheld; in all else as an erased one."""
+WORDLESS: Final = (ERASED, WITHHELD)
 DAMAGED = "damaged"
 """The topic of an entry that cannot be read, or is not what was written; see `Damaged`."""
 LOST = "lost@1"
@@ -73,8 +76,8 @@ def is_effects(event: Event) -> bool:
 
 
 def is_erased(event: Event) -> bool:
-    """Return whether the event is what is left of an erased one."""
-    return isinstance(event, Unknown) and event.topic == ERASED
+    """Return whether the event is what is left of an erased one, or of one that came withheld."""
+    return isinstance(event, Unknown) and event.topic in WORDLESS
 
 
 META_KEY = "erasure"
@@ -145,5 +148,5 @@ def erasure_of(event: Event) -> Erasure | None:
 
 
 def is_gone(event: Event) -> bool:
-    """Return whether an entry was erased, is damaged, or was lost in a salvage."""
-    return is_effects(event) or (isinstance(event, Unknown) and event.topic in (ERASED, DAMAGED, LOST))
+    """Return whether an entry was erased or withheld, is damaged, or was lost in a salvage."""
+    return is_effects(event) or (isinstance(event, Unknown) and event.topic in (*WORDLESS, DAMAGED, LOST))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from stenolog.domain import events
 from stenolog.domain.base.model import FrozenDict
 from stenolog.domain.entry import Entry
-from stenolog.domain.erasure import DAMAGED, ERASED, LOST
+from stenolog.domain.erasure import DAMAGED, LOST, WORDLESS
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.settings import members_after
 from stenolog.domain.values import Control, TurnPolicy
@@ -68,7 +68,7 @@ def interpret(state: State, entry: Entry) -> Interpretation:
             return _on_error(state, event)
         case events.ModeSwitch():
             return _switched(state, event)
-        case events.Unknown(topic=topic) if topic in (ERASED, LOST):
+        case events.Unknown(topic=topic) if topic in (*WORDLESS, LOST):
             return Interpretation(state)
         case events.Damaged():
             # The first one counts: it says from where on nothing can be decided.

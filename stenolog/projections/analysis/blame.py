@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from stenolog.domain import events
 from stenolog.domain.entry import Entry
-from stenolog.domain.erasure import ERASED, is_checkpointed, is_erased
+from stenolog.domain.erasure import is_checkpointed, is_erased
 from stenolog.domain.errors import PositionNotFoundError, UnsupportedVersionError
 from stenolog.domain.lanes.state import State, address
 from stenolog.domain.lanes.state import in_words as spans_in_words
@@ -116,7 +116,8 @@ class _Chain:
 
     def _gap(self, entry: Entry, cause: _Cause) -> str:
         if is_erased(entry.event):
-            return f"position {entry.position} is {erasures(self.log).get(entry.position, ERASED)}"
+            words = erasures(self.log).get(entry.position, describe(entry).what)
+            return f"position {entry.position} is {words}"
         return _gap(entry, cause)
 
     def _cause(self, entry: Entry, lane: str) -> _Cause:

@@ -13,6 +13,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "visible: what is left out": {
             "unknown": "a kind that this release does not know, marked as ignorable",
             "erased": "its words were erased",
+            "withheld": "whoever exported the log kept its words back",
             "lost": "it was damaged, and a salvage left a mark in its place",
             "nothing-said": "nothing in it but blanks",
             "reset": "it is before the position at which the context begins",

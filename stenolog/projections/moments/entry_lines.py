@@ -11,7 +11,6 @@ from typing import Any
 
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import Entry
-from stenolog.domain.erasure import is_erased
 
 NOT_ASCII = re.compile(r"[^\x20-\x7e]")
 
@@ -24,7 +23,7 @@ def written_entries(entries: Iterable[Entry]) -> Iterator[str]:
             "id": entry.id,
             "time": entry.time.isoformat(),
         }
-        topic, payload = ("erased", b"") if is_erased(entry.event) else REGISTRY.dump(entry.event)
+        topic, payload = REGISTRY.dump(entry.event)
         yield written(line | {"topic": topic} | _payload(topic, payload))
 
 

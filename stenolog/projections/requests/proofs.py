@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.base.registry import HINT
 from stenolog.domain.entry import Entry
-from stenolog.domain.erasure import erasure_of, is_effects, is_erased, is_gone
+from stenolog.domain.erasure import WITHHELD, erasure_of, is_effects, is_erased, is_gone
 from stenolog.domain.errors import CallerError, InvalidPolicyError, StenologError, StoredDataError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.policy import policy
@@ -218,6 +218,8 @@ def _compared(sent: Sent, request: Request, log: Sequence[Entry], blobs: Mapping
 
 
 def _erased_by(log: Sequence[Entry], position: int) -> str:
+    if getattr(log[position - 1].event, "topic", "") == WITHHELD:
+        return "came withheld"
     for entry in log:
         erasure = erasure_of(entry.event)
         if erasure is not None and position in erasure.positions:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from stenolog.domain import events
 from stenolog.domain.entry import Entry
-from stenolog.domain.erasure import ERASED, LOST
+from stenolog.domain.erasure import LOST, WORDLESS
 from stenolog.domain.lanes.state import address
 from stenolog.domain.lanes.state import in_words as spans_in_words
 from stenolog.domain.parts import (
@@ -38,7 +38,7 @@ KINDS: dict[str, str] = {
     "mode_switch": "mode",
 }
 """The word for each kind of event."""
-FINER_KINDS = ("summary", "cut", "settings", "erased", "unknown", "damaged")
+FINER_KINDS = ("summary", "cut", "settings", "erased", "withheld", "unknown", "damaged")
 """The other words that `kind_word` returns."""
 
 
@@ -72,8 +72,8 @@ def describe(entry: Entry) -> Description:
             return Description(address(event.agent, event.task), _joined(words, kept, retry))
         case events.ModeSwitch(meta=meta):
             return Description("system", changes(event) or _joined(*(f"({owner})" for owner in meta)))
-        case events.Unknown(topic=topic) if topic == ERASED:
-            return Description("?", "erased")
+        case events.Unknown(topic=topic) if topic in WORDLESS:
+            return Description("?", topic)
         case events.Damaged(reason=reason):
             return Description("?", f"damaged: {reason}")
         case events.Unknown(topic=topic, payload=payload) if topic == LOST:
@@ -106,8 +106,8 @@ def kind_word(event: events.Event) -> str:
             return "cut"
         case events.ModeSwitch() if not changes(event):
             return "settings"
-        case events.Unknown(topic=topic) if topic == ERASED:
-            return "erased"
+        case events.Unknown(topic=topic) if topic in WORDLESS:
+            return topic
         case _:
             return KINDS.get(event.kind, event.kind)
 

@@ -15,7 +15,7 @@ from pydantic_core import from_json
 from stenolog.domain import events
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
-from stenolog.domain.erasure import ERASED, LOST, erasure_of, is_effects
+from stenolog.domain.erasure import ERASED, LOST, WORDLESS, erasure_of, is_effects
 from stenolog.domain.lanes.state import State, address, cut_runs, runs_in_words
 from stenolog.domain.lanes.state import in_words as spans_in_words
 from stenolog.domain.lanes.step import fold
@@ -133,7 +133,7 @@ def erasures(entries: Iterable[Entry]) -> dict[int, str]:
 
 def _with_reasons(items: list[TimelineItem], erased: dict[int, str]) -> list[TimelineItem]:
     return [
-        item._replace(detail=erased.get(item.position, item.detail)) if item.kind == "erased" else item
+        item._replace(detail=erased.get(item.position, item.detail)) if item.detail == ERASED else item
         for item in items
     ]
 
@@ -176,8 +176,8 @@ def _items(entry: Entry, calls: _Calls, cards: Cards) -> Iterator[TimelineItem]:
             if changed := changes(switch, cards):
                 yield item("cut" if cut else "mode", author="system", detail=changed)
             cards |= switch.cards
-        case events.Unknown(topic=topic) if topic == ERASED:
-            yield item("erased", author="", detail=ERASED)
+        case events.Unknown(topic=topic) if topic in WORDLESS:
+            yield item("erased", author="", detail=topic)
         case events.Damaged(reason=reason):
             yield item("damaged", author="", detail=reason)
         case events.Unknown(topic=topic, payload=payload) if topic == LOST:

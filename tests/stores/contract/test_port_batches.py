@@ -173,6 +173,18 @@ def test_records_of_an_export_are_written_as_they_are_the_erased_ones_too(
     assert put(other, Stream("copy"), "more") == [5]
 
 
+def test_an_entry_that_came_without_words_is_known_from_an_erased_one(recorder: LogRecorder) -> None:
+    records = exported(recorder)
+    parts: list[ExportPart] = [Continuation("copy", 0, 4, withheld=frozenset({2})), *records]
+    recorder.insert_export(iter(parts))
+    demo, copy = key_of(recorder, Stream("demo")), key_of(recorder, Stream("copy"))
+
+    assert (list(recorder.erasure.withheld(demo)), list(recorder.erasure.withheld(copy))) == ([], [2])
+    with recorder.inspect() as inspection:
+        assert inspection.withheld(copy) == {2}
+    assert faults(recorder) == []
+
+
 def test_an_export_continues_what_the_log_has_already(recorder: LogRecorder) -> None:
     records = exported(recorder)
     recorder.insert_export(iter([Continuation("copy", 0, 2), *records[:2]]))

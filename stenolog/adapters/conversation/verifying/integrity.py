@@ -210,7 +210,7 @@ def _compare(
 def _compare_erasures(inspection: Inspection, history: History, found: Findings, only: str | None) -> None:
     names = {key: listed.name for key, listed in history.listed.items()}
     for place, left in sorted(found.erased.items()):
-        recorded = history.erased.get(place)
+        recorded = "" if place in history.withheld else history.erased.get(place)
         if recorded is None and not left and place in found.told_erased:
             # An import or a salvage by an earlier release made no record.
             name, position = names.get(place[0], ""), place[1]
@@ -218,15 +218,16 @@ def _compare_erasures(inspection: Inspection, history: History, found: Findings,
         elif recorded != left:
             expected = "a record of its erasure" if recorded is None else "what its record left of it"
             found.problems.append(_not_erased(names, place, expected, left or "nothing left of it"))
-    for stream, position in sorted(history.erased.keys() - found.erased.keys()):
+    for stream, position in sorted((history.erased.keys() | history.withheld) - found.erased.keys()):
         if stream not in names or only not in (None, names[stream]):
             continue
+        expected = "an erased entry" if (stream, position) in history.erased else "a withheld entry"
         # Of a record before its entry, nobody could tell that the entry was erased after a head.
         actual = "no entry"
         for record in inspection.records(stream, position - 1, position):
             actual = "words in their place" if isinstance(record, Record) and record.erased is None else ""
         if actual:
-            found.problems.append(_not_erased(names, (stream, position), "an erased entry", actual))
+            found.problems.append(_not_erased(names, (stream, position), expected, actual))
 
 
 def _not_erased(names: Mapping[int, str], place: tuple[int, int], expected: str, actual: str) -> Problem:

@@ -15,7 +15,7 @@ from stenolog.adapters.store.contract.values import LAST, Segment
 from stenolog.adapters.store.sidecar.checkpoints import CheckpointRun
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import GENESIS, Entry, Record, digest_of, left_hash, to_entry
-from stenolog.domain.erasure import erasure_of
+from stenolog.domain.erasure import ERASED, WITHHELD, erasure_of
 from stenolog.domain.errors import StenologError
 from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, Unknown
 from stenolog.domain.lanes.state import State
@@ -87,6 +87,7 @@ class Check:
         self.entries = 0
         self.state = INITIAL
         self.settings = NOTHING
+        self._withheld: dict[int, frozenset[int]] = {}
         self.kept: list[tuple[PersistentFold[Any], Kepts]] = [
             (kept, Kepts(log, inspection, held.key, kept)) for kept in (STATE, SETTINGS)
         ]
@@ -173,10 +174,13 @@ class Check:
                 self._problem("/event", "payload", record.topic, str(error), record.position)
             return None
         if own and record.erased is not None:
-            left = left_hash(record.payload)
-            self.found.erased[self._stream_of(record.position), record.position] = left
-            kept = ", but for its effects" if left else ""
-            self.found.notes.append(f"{self.held.name!r} at position {record.position}: erased{kept}")
+            left, stream = left_hash(record.payload), self._stream_of(record.position)
+            self.found.erased[stream, record.position] = left
+            if stream not in self._withheld:
+                self._withheld[stream] = self.inspection.withheld(stream)
+            is_withheld = record.position in self._withheld[stream]
+            how = WITHHELD if is_withheld else "erased, but for its effects" if left else ERASED
+            self.found.notes.append(f"{self.held.name!r} at position {record.position}: {how}")
         if own and topic == record.topic and payload != record.payload:
             self._differs(record, payload)
         return entry

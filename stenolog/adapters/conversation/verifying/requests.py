@@ -11,7 +11,7 @@ from typing import NamedTuple
 from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
 from stenolog.domain.entry import Entry, to_entry
-from stenolog.domain.erasure import DAMAGED
+from stenolog.domain.erasure import DAMAGED, ERASED, WITHHELD
 from stenolog.domain.errors import CallerError, StenologError, StoredDataError
 from stenolog.domain.events import Damaged, ModeSwitch
 from stenolog.domain.lanes.state import Blocked, blocked_error
@@ -136,9 +136,11 @@ def _of_share(log: Log, share: Chunk, whole: bool, counters: Mapping[str, Counte
 
 def _readable(conversation: Conversation) -> Iterator[Entry]:
     with suppress(StoredDataError):
+        withheld = conversation.withheld()
         for record in conversation.records():
             with suppress(StoredDataError, ValueError, TypeError, OverflowError):
-                yield to_entry(conversation.name, record)
+                wordless = WITHHELD if record.position in withheld else ERASED
+                yield to_entry(conversation.name, record, wordless=wordless)
 
 
 def _inherited(entries: list[Entry]) -> int:

@@ -31,7 +31,7 @@ from stenolog.domain.errors import (
     StoreError,
 )
 from stenolog.domain.events import ModeSwitch, UserMessage
-from stenolog.domain.history import ERASED, EVERY_STREAM, Listed
+from stenolog.domain.history import ERASED, EVERY_STREAM, WITHHELD, Listed
 from stenolog.domain.lanes.lifecycle import BUSY
 from stenolog.domain.values import Control, ConversationRef
 
@@ -171,7 +171,8 @@ class _Writer:
             for record in records:
                 if record.erased is not None:
                     left = left_hash(record.payload)
-                    shared.add_change(connection, key, ERASED, value=record.position, name=left)
+                    what = WITHHELD if (old_key, record.position) in self.found.withheld else ERASED
+                    shared.add_change(connection, key, what, value=record.position, name=left)
             if old_key in self.found.imported:
                 shared.note_import(connection, key, *self.found.imported[old_key])
             if one.archived_at is not None:

@@ -140,7 +140,7 @@ class _Facts(NamedTuple):
         position, digest = next(head for each, head in heads if each == key)
         last = {segment.key: segment.upto for segment in segments}
         concerned = [
-            (change, previous, change.stream == key or change.what not in NAMING)
+            (change, previous, _is_named(change, key))
             for change, previous in changes
             if whole or _concerns(change, key, last)
         ]
@@ -255,6 +255,11 @@ class _Output:
         self._stream.write(line)
         self.lines += 1
         self._hash.update(line.encode())
+
+
+def _is_named(change: Change, key: int) -> bool:
+    """Return whether a record's name is shown; one of a hold, say, names people."""
+    return change.what == history.ERASED or (change.stream == key and change.what in NAMING)
 
 
 def _streams(segments: Iterable[Segment]) -> list[tuple[int, int]]:

@@ -23,6 +23,7 @@ from stenolog.domain.base.near_names import closest
 from stenolog.domain.base.value_help import no_such_field
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import NewEntry
+from stenolog.domain.erasure import WORDLESS
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import Event
 
@@ -126,8 +127,8 @@ def _check_blobs(entry: NewEntry, is_held: Callable[[str], bool]) -> None:
 
 
 def _entry(value: JsonObject) -> NewEntry:
-    if "erased" in value:
-        raise InvalidEventError("expected an event, found an entry whose words were erased")
+    if gone := [each for each in WORDLESS if each in value]:
+        raise InvalidEventError(f"expected an event, found an entry whose words were {gone[0]}")
     topic = _topic(value)
     content = [name for name in CONTENT if name in value]
     if len(content) > 1:

@@ -1,15 +1,15 @@
 """Conversations as JSON Lines that another database imports with the same digests.
 
 One header line per conversation, then one line per entry with its stored payload; a blob precedes the first
-entry that names it, and that entry lists it. An erased entry is its length and hash, from which its digest is
-computed. A fork's inherited entries are included, so an export is complete.
+entry that names it, and that entry lists it. Of an erased or withheld entry there are length and hash, from
+which its digest is computed. A fork's inherited entries are included, so an export is complete.
 """
 
 from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 from hashlib import sha256
 from typing import IO, TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
@@ -19,7 +19,7 @@ from stenolog.adapters.importers.intake.report import Imported, Report
 from stenolog.adapters.store.contract.values import BlobContent, Continuation, ExportPart
 from stenolog.domain import entry
 from stenolog.domain.codec import REGISTRY
-from stenolog.domain.erasure import SWITCH
+from stenolog.domain.erasure import ERASED, SWITCH, WITHHELD
 from stenolog.domain.errors import (
     ConversationExistsError,
     CorruptLogError,
@@ -46,7 +46,13 @@ class Header(NamedTuple):
     head: str
 
 
-Piece: TypeAlias = Header | BlobContent | entry.Record
+class Withheld(NamedTuple):
+    """An entry of which an export has only the length and the hash."""
+
+    record: entry.Record
+
+
+Piece: TypeAlias = Header | BlobContent | entry.Record | Withheld
 
 
 # Out
@@ -61,8 +67,9 @@ def export_jsonl(conversation: Conversation, stream: IO[str]) -> int:
     digest = conversation.digest if head else ""
     _write(stream, {"stenolog": VERSION, "conversation": conversation.name, "entries": head, "head": digest})
     written: set[str] = set()
+    withheld = conversation.withheld()
     for record in conversation.records(at=head):
-        line = _out(record)
+        line = _out(record, withheld)
         if blobs := list(_blobs_of(conversation, record, written)):
             line["blobs"] = blobs
         for sha in blobs:
@@ -87,21 +94,25 @@ def named_blobs(payload: bytes) -> Iterator[str]:
     return (match[1].decode() for match in _SHA256.finditer(payload))
 
 
-def _out(record: entry.Record) -> JsonObject:
+def _out(record: entry.Record, withheld: Collection[int]) -> JsonObject:
     return {
         "position": record.position,
         "id": record.id,
         "at": (entry.EPOCH + record.time * entry.MICROSECOND).isoformat(timespec="microseconds"),
         "topic": record.topic,
         "digest": record.digest.hex(),
-        **_content(record),
+        **(_wordless(record, withheld) if record.erased is not None else _content(record)),
     }
 
 
+def _wordless(record: entry.Record, withheld: Collection[int]) -> JsonObject:
+    assert record.erased is not None, "its words are gone"
+    key = WITHHELD if record.position in withheld else ERASED
+    left = {"payload": record.payload.decode()} if record.payload else {}
+    return {key: record.erased.hex(), "size": record.size, **left}
+
+
 def _content(record: entry.Record) -> JsonObject:
-    if record.erased is not None:
-        left = {"payload": record.payload.decode()} if record.payload else {}
-        return {"erased": record.erased.hex(), "size": record.size, **left}
     try:
         payload = {"payload": record.payload.decode()}
     except UnicodeDecodeError:
@@ -124,30 +135,49 @@ def import_stream(
     `name` maps a conversation's name to the one to use. An existing one gets what it lacks. `moved` is called
     with the bytes done. Raises `CorruptLogError`, and `ConversationExistsError` if another has that name.
     """
-    proved = _proved(log, _watched(stream, moved, 0), name)
-    log.recorder.insert_export(_parts(proved, _watched(stream, moved, stream.tell())))
-    report.conversations = proved
+    import_pieces(log, stream, _pieces, report, name, moved)
 
 
-def _watched(stream: BinaryIO, moved: Callable[[int], object], before: int) -> Iterator[Piece]:
-    """Yield the pieces of a file that is read twice; `before` counts the first pass."""
-    for piece in _pieces(stream):
+def import_pieces(
+    log: Log,
+    stream: BinaryIO,
+    read: Callable[[BinaryIO], Iterator[Piece]],
+    report: Report,
+    name: Callable[[str], str],
+    moved: Callable[[int], object],
+) -> None:
+    """Import the pieces that `read` yields of a stream, called twice; otherwise as `import_stream`."""
+    proved = _proved(log, _watched(stream, read, moved, 0), name)
+    log.recorder.insert_export(_parts(proved, _watched(stream, read, moved, stream.tell())))
+    report.conversations = [proof.found for proof in proved]
+
+
+def _watched(
+    stream: BinaryIO,
+    read: Callable[[BinaryIO], Iterator[Piece]],
+    moved: Callable[[int], object],
+    before: int,
+) -> Iterator[Piece]:
+    """Yield the pieces of one of two passes; `before` counts the first."""
+    for piece in read(stream):
         moved((before + stream.tell()) // 2)
         yield piece
 
 
-def _parts(proved: list[Imported], pieces: Iterator[Piece]) -> Iterator[ExportPart]:
+def _parts(proved: list[Proof], pieces: Iterator[Piece]) -> Iterator[ExportPart]:
     conversations = iter(proved)
     for piece in pieces:
-        if isinstance(piece, Header):
-            found = next(conversations, Imported(""))
-            yield Continuation(found.name, found.already, found.already + found.appended)
-        else:
-            yield piece
+        match piece:
+            case Header():
+                yield next(conversations).continuation
+            case Withheld(record):
+                yield record
+            case _:
+                yield piece
 
 
-def _proved(log: Log, pieces: Iterator[Piece], name: Callable[[str], str]) -> list[Imported]:
-    """Return the imports to write, once all entries match their digests."""
+def _proved(log: Log, pieces: Iterator[Piece], name: Callable[[str], str]) -> list[Proof]:
+    """Return the conversations to write, once all entries match their digests."""
     proofs: list[Proof] = []
     for piece in pieces:
         match piece:
@@ -157,13 +187,15 @@ def _proved(log: Log, pieces: Iterator[Piece], name: Callable[[str], str]) -> li
                 proofs.append(Proof(piece, log[name(piece.conversation)]))
             case entry.Record() if proofs:
                 proofs[-1].take(piece)
-            case entry.Record():
+            case Withheld(record) if proofs:
+                proofs[-1].take(record, withheld=True)
+            case entry.Record() | Withheld():
                 raise CorruptLogError("expected a header line before the first entry")
             case BlobContent():
                 pass
     if proofs:
         proofs[-1].end()
-    return [proof.found for proof in proofs]
+    return proofs
 
 
 class Proof:
@@ -173,11 +205,19 @@ class Proof:
         self.found = Imported(conversation.name)
         self._header = header
         self._standing = conversation.records()
+        self._standing_withheld = conversation.withheld()
+        self._withheld: set[int] = set()
         self._digest = entry.GENESIS
         self._position = 0
         self._ids: set[str] = set()
 
-    def take(self, record: entry.Record) -> None:
+    @property
+    def continuation(self) -> Continuation:
+        """The beginning of what is to be written."""
+        last = self.found.already + self.found.appended
+        return Continuation(self.found.name, self.found.already, last, withheld=frozenset(self._withheld))
+
+    def take(self, record: entry.Record, *, withheld: bool = False) -> None:
         """Verify the next record. Raises `CorruptLogError` if it does not follow."""
         self._position += 1
         if record.position != self._position:
@@ -187,13 +227,21 @@ class Proof:
         if record.id in self._ids:
             raise self._corrupt(f"the id {record.id!r} stands there twice")
         self._ids.add(entry.check_name(record.id, what="entry id"))
-        self._check_payload(record)
+        if withheld:
+            self._withheld.add(record.position)
+        else:
+            self._check_payload(record)
         self._digest = record.digest
         standing = next(self._standing, None)
         if standing is None:
             self.found.appended += 1
         elif standing.digest == record.digest:
             self.found.already += 1
+            if record.position in self._standing_withheld and record.erased is None:
+                raise ConversationExistsError(
+                    f"{self.found.name!r} at position {record.position}: withheld here, but not in the file; "
+                    "import it with another name"
+                )
         else:
             raise ConversationExistsError(
                 f"{self.found.name!r}: another conversation of this name exists, which differs at position "
@@ -273,17 +321,19 @@ def _parse_piece(line: JsonObject) -> Piece:
         if sha256(content).hexdigest() != line["blob"]:
             raise CorruptLogError(f"the blob {line['blob']} is not what its hash says")
         return BlobContent(line["blob"], content)
-    return _record(line)
+    return Withheld(_record(line, WITHHELD)) if WITHHELD in line else _record(line, ERASED)
 
 
-def _record(line: JsonObject) -> entry.Record:
-    if "erased" in line:
-        erased, size, salt = bytes.fromhex(line["erased"]), line["size"], b""
+def _record(line: JsonObject, gone: str) -> entry.Record:
+    if gone in line:
+        which = "an erased" if gone == ERASED else "a withheld"
+        erased, size, salt = bytes.fromhex(line[gone]), line["size"], b""
         payload = _text(line.get("payload", "")).encode()
         if len(erased) != SHA256_BYTES or type(size) is not int or not 0 <= size <= LARGEST_SIZE:
-            raise ValueError("an erased entry needs the length and the sha256 of what was erased")
-        if not line.keys().isdisjoint(("salt", "payload_base64")) or (payload and line["topic"] != SWITCH):
-            raise ValueError("an erased entry has no payload")
+            raise ValueError(f"{which} entry needs the length and the sha256 of what was {gone}")
+        has_left = payload and (gone, line["topic"]) != (ERASED, SWITCH)
+        if has_left or not line.keys().isdisjoint(("salt", "payload_base64")):
+            raise ValueError(f"{which} entry has no payload")
     else:
         erased, salt, payload = None, bytes.fromhex(line["salt"]), _payload(line)
         size = len(payload)

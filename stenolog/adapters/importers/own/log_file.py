@@ -123,6 +123,7 @@ class _Plan:
             imported=self._given.recorder.imported(held.key),
             archived_at=held.archived_at,
             marks=(mark, *filter(self._is_unknown, marks)),
+            withheld=self._given.recorder.erasure.withheld(held.key),
         )
         appended = max(0, head.position - already)
         found = Imported(name, appended, max(0, head.position - held.fork - appended))

@@ -27,6 +27,13 @@ SESSIONS = (
         precedence=1,
     ),
     FileFormat("stenolog", "a stenolog export", f"{__name__}:STENOLOG", (shows("stenolog"),), precedence=-1),
+    FileFormat(
+        "evidence",
+        "an evidence pack",
+        "stenolog.adapters.importers.evidence.intake:EVIDENCE",
+        (Signature(begins=b'{"evidence":1,'),),
+        precedence=1,
+    ),
 )
 PROGRAM = Program("stenolog", SESSIONS)
 

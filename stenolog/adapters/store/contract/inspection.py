@@ -150,6 +150,10 @@ class Inspection(ABC):
         """Return the segments that a conversation is made of."""
 
     @abstractmethod
+    def withheld(self, key: int) -> frozenset[int]:
+        """Return the positions of a stream that were imported without their words."""
+
+    @abstractmethod
     def digest_at(self, key: int, position: int) -> bytes | None:
         """Return the digest stored at a position of a stream itself."""
 

@@ -114,6 +114,10 @@ class ErasureStore(ABC):
     def left_hash(self, key: int, position: int) -> str:
         """Return the hash of what an erasure left of an entry; empty for nothing."""
 
+    @abstractmethod
+    def withheld(self, key: int) -> frozenset[int]:
+        """Return the positions of a stream that were imported without their words."""
+
 
 class BlobStore(ABC):
     """Blobs: content by its sha256."""

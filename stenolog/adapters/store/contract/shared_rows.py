@@ -40,6 +40,7 @@ NAMED = "SELECT number, salt, name FROM {s}.history WHERE stream = %s AND erased
 UNNAME = "UPDATE {s}.history SET erased = %s, salt = %s, name = '' WHERE number = %s"
 LEFT = """SELECT name FROM {s}.history WHERE stream = %s AND what = 'erased' AND value = %s
     ORDER BY number DESC LIMIT 1"""
+WITHHELD = "SELECT value FROM {s}.history WHERE stream = %s AND what = 'withheld'"
 IMPORTED_RANGE = "SELECT min(parent), max(value) FROM {s}.history WHERE stream = %s AND what = 'imported'"
 HOLDS = f"SELECT {HISTORY_COLUMNS} FROM {{s}}.history WHERE what IN ('held', 'kept', 'released')"
 HOLDS_OF = f"{HOLDS} AND stream = %s ORDER BY number"
@@ -210,6 +211,9 @@ class SharedRows(Generic[C]):
             connection, asked.stream, asked.what, value=asked.value, parent=asked.parent, name=asked.name
         )
         return self.newest_change(connection).number
+
+    def withheld(self, connection: C, key: int) -> frozenset[int]:
+        return frozenset(value for (value,) in self._run(connection, WITHHELD, (key,)).fetchall())
 
     def erase_name(self, connection: C, key: int) -> None:
         """Erase the names of a conversation that is deleted."""

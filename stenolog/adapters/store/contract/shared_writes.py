@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from stenolog.domain import entry, errors
-from stenolog.domain.history import ERASED, EVERY_STREAM, IMPORTED, Hold, holds_of
+from stenolog.domain.history import ERASED, EVERY_STREAM, IMPORTED, WITHHELD, Hold, holds_of
 
 from . import appends
 from .appends import Append, Appended, Sources
@@ -241,21 +241,23 @@ class SharedWriter(ABC, Generic[C]):
                 now = self._begin(part) if part.last > part.already else None
             # Records that the log has already were proved to be the same ones.
             elif now is not None and now.add(part):
-                self._write(now.key, now.clear())
+                self._write(now, now.clear())
         self._end(now)
 
     def _end(self, now: _Continued | None) -> None:
         """Write a conversation's last records; compare its head with the promised one."""
         if now is not None:
             if records := now.clear():
-                self._write(now.key, records)
+                self._write(now, records)
             now.check(self.head(now.key))
 
-    def _write(self, key: int, records: Sequence[entry.Record]) -> None:
-        self.write(key, records)
+    def _write(self, now: _Continued, records: Sequence[entry.Record]) -> None:
+        self.write(now.key, records)
         for record in records:
-            if record.erased is not None:
-                self._change(key, ERASED, value=record.position, name=entry.left_hash(record.payload))
+            if record.position in now.asked.withheld:
+                self._change(now.key, WITHHELD, value=record.position)
+            elif record.erased is not None:
+                self._change(now.key, ERASED, value=record.position, name=entry.left_hash(record.payload))
 
     def _begin(self, asked: Continuation) -> _Continued:
         key = self._find(asked.name)
@@ -296,19 +298,19 @@ class _Continued:
 
     def __init__(self, asked: Continuation, key: int, head: Head) -> None:
         self.key = key
-        self._asked = asked
+        self.asked = asked
         self._head = head
         self._waiting: list[entry.Record] = []
         self._bytes = 0
 
     def add(self, record: entry.Record) -> bool:
         """Add a record unless logged; return whether to write those waiting. Raises `CorruptLogError`."""
-        if not self._asked.already < record.position <= self._asked.last:
+        if not self.asked.already < record.position <= self.asked.last:
             return False
         expected = self._head.position + 1
         if record.position != expected or entry.digest_of(self._head.digest, record) != record.digest:
             raise errors.CorruptLogError(
-                f"{self._asked.name!r} at position {expected}: the entry is not what its digest says"
+                f"{self.asked.name!r} at position {expected}: the entry is not what its digest says"
             )
         self._head = Head(record.position, record.digest)
         self._waiting.append(record)
@@ -321,9 +323,9 @@ class _Continued:
 
     def check(self, head: Head) -> None:
         """Check the final head. Raises `CorruptLogError`."""
-        promised = self._head._replace(digest=self._asked.digest or self._head.digest)
-        if head != promised or head.position != self._asked.last:
+        promised = self._head._replace(digest=self.asked.digest or self._head.digest)
+        if head != promised or head.position != self.asked.last:
             raise errors.CorruptLogError(
-                f"{self._asked.name!r}: expected the end at {self._asked.last} with the digest "
+                f"{self.asked.name!r}: expected the end at {self.asked.last} with the digest "
                 f"{promised.digest.hex()[:12]}, found {head.position} with {head.digest.hex()[:12]}"
             )

@@ -257,7 +257,8 @@ class Continuation(NamedTuple):
     It is at `already` in the log; records up to `last` follow, none if equal. A missing fork of `parent` at
     `fork` is at `fork`: inherited entries do not follow. It must end with `digest`, if given.
     `imported` is the range that counts as imported (None: all missing ones, (0, 0): none). A new one gets its
-    archive time, and its key as position of the cursors in `marks`.
+    archive time, and its key as position of the cursors in `marks`. Of the entries without words, `withheld`
+    are those that were not erased.
     """
 
     name: str
@@ -269,6 +270,7 @@ class Continuation(NamedTuple):
     imported: tuple[int, int] | None = None
     archived_at: int | None = None
     marks: tuple[str, ...] = ()
+    withheld: frozenset[int] = frozenset()
 
 
 class BlobContent(NamedTuple):

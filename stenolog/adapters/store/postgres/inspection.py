@@ -157,6 +157,10 @@ class PostgresInspection(inspection.Inspection):
         with self._part():
             return shared.lineage(self.connection, key, LAST)
 
+    def withheld(self, key: int) -> frozenset[int]:
+        with self._part():
+            return shared.withheld(self.connection, key)
+
     def digest_at(self, key: int, position: int) -> bytes | None:
         with self._part():
             return event_rows.digest_at(self.connection, key, position)

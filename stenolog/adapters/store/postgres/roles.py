@@ -155,6 +155,9 @@ class PostgresErasure(ErasureStore):
     def left_hash(self, key: int, position: int) -> str:
         return self._datastore.read(lambda c: shared.left_hash(c, key, position))
 
+    def withheld(self, key: int) -> frozenset[int]:
+        return self._datastore.read(lambda c: shared.withheld(c, key))
+
 
 class PostgresBlobs(BlobStore):
     """Blobs in the table `blobs`, pinned by the process's lease."""

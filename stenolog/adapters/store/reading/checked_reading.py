@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from stenolog.adapters.store.contract.recorder import LogRecorder
 from stenolog.adapters.store.contract.values import LAST, Row, Stream
 from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, chain, left_hash
-from stenolog.domain.erasure import ERASED, SWITCH
+from stenolog.domain.erasure import ERASED, SWITCH, WITHHELD
 from stenolog.domain.errors import CorruptLogError, StoredDataError
 from stenolog.domain.events import Damaged, Event
 
@@ -119,6 +119,7 @@ class _Reading:
         self.name = name
         self.before = before
         self.decoders = decoders
+        self._withheld: dict[int, frozenset[int]] = {}
         self.key = 0
         self.position = 0
 
@@ -165,7 +166,9 @@ class _Reading:
                         id,
                         EPOCH + time * MICROSECOND,
                         digest.hex(),
-                        decoders[topic](state) if erased is None or state else decoders[ERASED](b""),
+                        decoders[topic](state)
+                        if erased is None or state
+                        else decoders[self._wordless(position)](b""),
                     ),
                 )
                 for position, id, time, digest, topic, state, _, _, erased in rows
@@ -203,7 +206,7 @@ class _Reading:
                     # An erased entry has neither: a payload beside the mark was put there afterwards.
                     if salt or (state and not self._is_left(position, topic, state)):
                         break
-                    content, topic_, state_ = erased, topic if state else ERASED, state
+                    content, topic_, state_ = erased, topic if state else self._wordless(position), state
                 else:
                     topic_, state_ = topic, state
                 header = f"{position}\n{id}\n{time}\n{topic}\n{len(state) if size is None else size}\n"
@@ -229,6 +232,12 @@ class _Reading:
                 self._note_checked(self.position + 1, at)
             self.position, self.before = at, (bytes.fromhex(found[-1].digest),)
         return found
+
+    def _wordless(self, position: int) -> str:
+        """Return the topic that an entry without words is read with."""
+        if self.key not in self._withheld:
+            self._withheld[self.key] = self.recorder.erasure.withheld(self.key)
+        return WITHHELD if position in self._withheld[self.key] else ERASED
 
     def _is_left(self, position: int, topic: str, state: bytes) -> bool:
         return topic == SWITCH and self.recorder.erasure.left_hash(self.key, position) == left_hash(state)

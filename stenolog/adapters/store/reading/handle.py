@@ -297,6 +297,12 @@ class StreamHandle:
         """Yield the entries as stored records."""
         return _while_open(self.log, reader.records(self._recorder, self.stream, after, at))
 
+    def withheld(self) -> frozenset[int]:
+        """Return the positions of entries that came without their words, inherited ones too."""
+        segments = self._recorder.lineage(self.stream)
+        of = ((one, self._recorder.erasure.withheld(one.key)) for one in segments)
+        return frozenset(at for one, found in of for at in found if one.after < at <= one.upto)
+
     def checked(self, position: int, *, least: int = 0) -> int:
         """Return a caller's position if the conversation has it.
 

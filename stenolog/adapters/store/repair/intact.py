@@ -89,6 +89,7 @@ class FoundRows:
             history.take(change)
         self.imported = history.imported
         self.holds = history.holds
+        self.withheld = history.withheld
         self._keep_effects(history)
         known = {**listed, **history.listed} if self.history_is_whole else {**history.listed, **listed}
         self.conversations = _uniquely_named({key: one for key, one in known.items() if key not in gone})

@@ -184,6 +184,9 @@ class SqliteInspection(inspection.Inspection):
     def lineage(self, key: int) -> tuple[Segment, ...]:
         return shared.lineage(self._connection, key, LAST)
 
+    def withheld(self, key: int) -> frozenset[int]:
+        return shared.withheld(self._connection, key)
+
     def digest_at(self, key: int, position: int) -> bytes | None:
         return event_rows.digest_at(self._connection, key, position)
 

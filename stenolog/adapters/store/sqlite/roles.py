@@ -125,6 +125,10 @@ class SqliteErasure(ErasureStore):
         with self._datastore.reading() as connection:
             return shared.left_hash(connection, key, position)
 
+    def withheld(self, key: int) -> frozenset[int]:
+        with self._datastore.reading() as connection:
+            return shared.withheld(connection, key)
+
 
 class SqliteClaims(ClaimStore):
     """Claims in the table `claims`, and locks that show which runners live."""

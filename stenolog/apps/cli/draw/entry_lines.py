@@ -14,7 +14,7 @@ from stenolog.apps.cli.lines import STYLES, Note, Piece, TextLine, counted, line
 from stenolog.apps.cli.terminal import width
 from stenolog.apps.views.calls import NEAR, result_of
 from stenolog.domain.entry import EPOCH, Entry
-from stenolog.domain.erasure import ERASED, is_erased
+from stenolog.domain.erasure import is_erased
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.values import CallRef, Control
 from stenolog.projections.views import lines
@@ -141,7 +141,7 @@ def erasure_words(
     found = {} if known is None else known
     if entry.position not in found and conversation is not None:
         found |= erasures(conversation.entries(after=entry.position))
-    return found.get(entry.position, ERASED)
+    return found.get(entry.position, kind_word(entry.event))
 
 
 def _verdict(entry: Entry, conversation: Conversation | None) -> str:

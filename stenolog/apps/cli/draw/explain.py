@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from stenolog.apps.cli.lines import STYLES, Piece, counted, describe, line, paragraph
 from stenolog.apps.views.states import in_words
 from stenolog.domain.entry import Entry
-from stenolog.domain.erasure import ERASED
+from stenolog.domain.erasure import WORDLESS
 from stenolog.domain.lanes.state import runs_in_words
 from stenolog.domain.lanes.step import Transition
 from stenolog.projections.analysis import explain
@@ -167,7 +167,9 @@ def _link_row(link: BlameLink, mark: str = "") -> tuple[Cell, ...]:
     person = "bold green" if link.person and not mark else "dim" if mark else ""
     arrow = mark or ("↳" if link.field == "control.call" else "←" if link.field else "")
     word = (
-        ERASED if link.kind == "unknown" and link.text.startswith(ERASED) else KINDS.get(link.kind, link.kind)
+        next((each for each in WORDLESS if link.text.startswith(each)), link.kind)
+        if link.kind == "unknown"
+        else KINDS.get(link.kind, link.kind)
     )
     kind = (word, "dim" if mark else STYLES[link.kind])
     return ((arrow, "dim"), str(link.position), link.field, kind, (link.who, person), (link.text, person))

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from stenolog.domain import events
 from stenolog.domain.entry import Entry
-from stenolog.domain.erasure import ERASED, LOST
+from stenolog.domain.erasure import LOST, WORDLESS
 from stenolog.domain.lanes.turn_taking import is_pass
 from stenolog.domain.parts import says_something
 from stenolog.projections.views.context import Context
@@ -36,8 +36,8 @@ def exclusion_rule(
     match event:
         case events.ModeSwitch():
             return "setting"
-        case events.Unknown(topic=topic) if topic == ERASED:
-            return "erased"
+        case events.Unknown(topic=topic) if topic in WORDLESS:
+            return topic
         case events.Unknown(topic=topic) if topic == LOST:
             return "lost"
         case events.Unknown():
