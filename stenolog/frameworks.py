@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .adapters.frameworks.ag_ui import ag_ui_events, ag_ui_live, ag_ui_messages
     from .adapters.frameworks.claude_agent_sdk import ClaudeSessionStore, claude_session_store
     from .adapters.frameworks.openai_agents import OpenAIAgentsSession, openai_agents_events
-    from .adapters.frameworks.opentelemetry import export_spans, measure_requests
+    from .adapters.frameworks.opentelemetry import conversation_spans, export_spans, measure_requests
     from .adapters.frameworks.pydantic_ai import append_pydantic_ai, pydantic_ai_entries, to_pydantic_ai
     from .adapters.frameworks.pydantic_ai_recorder import PydanticAIRecorder
 
@@ -24,6 +24,7 @@ _WHERE: dict[str, str] = {
     "ag_ui_messages": "ag_ui",
     "append_pydantic_ai": "pydantic_ai",
     "claude_session_store": "claude_agent_sdk",
+    "conversation_spans": "opentelemetry",
     "export_spans": "opentelemetry",
     "measure_requests": "opentelemetry",
     "openai_agents_events": "openai_agents",
@@ -41,6 +42,7 @@ __all__: list[str] = [
     "ag_ui_messages",
     "append_pydantic_ai",
     "claude_session_store",
+    "conversation_spans",
     "export_spans",
     "measure_requests",
     "openai_agents_events",

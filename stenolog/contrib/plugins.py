@@ -56,6 +56,7 @@ nostr = _program("nostr", _exporter("nostr", "nostr.outgoing:TO_NOSTR"), _channe
 openai_agents = _program("openai-agents")
 opencode = _program("opencode")
 openhands = _program("openhands")
+otlp = _program("otlp", _exporter("otlp", "otlp.export:TO_OTLP"))
 pi = _program("pi")
 pydantic_ai = _program("pydantic-ai")
 swe_agent = _program("swe-agent")

@@ -294,6 +294,7 @@ OPENHANDS = _program(
         plugins.Signature(folder=_OPENHANDS_FILES),
     )
 )._replace(requests=plugins.RequestSigns("openhands", ("openhands",)))
+OTLP = _program(_file("otlp", "spans of OTLP", "otlp.spans:OTLP", plugins.shows("resourceSpans")))
 PI = _program(
     _file("pi", "a pi session", "pi:PI", plugins.shows("id", "cwd", "timestamp", type="session"))
 )._replace(folders=(plugins.SessionFolder("PI_CODING_AGENT_DIR", ".pi/agent", "sessions"),))

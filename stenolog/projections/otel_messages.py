@@ -19,11 +19,12 @@ from stenolog.domain.values import Receipt, Tool
 
 from .formats import DEFAULT_API, FORMATS, api_by, reader_of
 from .formats.reading import Reply, Result, Spoken, read_tool
-from .messages.message import EMPTY_BLOBS
+from .messages.json_fields import same_from_start
+from .messages.message import EMPTY_BLOBS, Body
 from .requests.as_sent import Patches, as_sent
 from .requests.incremental.series import LaneSeries
 from .requests.pipeline.lane import LaneId
-from .requests.request import Request, sent_under
+from .requests.request import sent_under
 from .requests.sendable import may_be_asked
 
 Object = dict[str, Any]
@@ -47,7 +48,8 @@ class _Group(NamedTuple):
 class InputMessages:
     """The requests of a log's model calls, as attributes, built while the log is read once.
 
-    Those of entries up to the position `after` are left out. `tools`: with the definitions of tools.
+    Those of entries up to the position `after` are left out. `tools`: with the definitions of tools. Unless
+    `whole`, each has only what the request before it in its lane has not.
     """
 
     def __init__(
@@ -57,8 +59,10 @@ class InputMessages:
         *,
         after: int = 0,
         tools: bool = False,
+        whole: bool = True,
     ) -> None:
-        self._log, self._blobs, self._tools = log, blobs, tools
+        self._log, self._blobs, self._tools, self._whole = log, blobs, tools, whole
+        self._before: dict[LaneId, Object] = {}
         self._patches = Patches.of(log)
         self._cards = settings(log)
         self._groups: dict[object, _Group] = {}
@@ -107,18 +111,31 @@ class InputMessages:
             request = as_sent(series.request(call.api), call.receipt, self._patches, self._blobs)
         except StenologError:
             return {}
-        return attributes_of(request, call.api, tools=self._tools)
+        lane, body = series.window.lane, request.body
+        before = {} if self._whole else self._before.get(lane, {})
+        if not self._whole:
+            self._before[lane] = body
+        given, earlier = (each.get(request.messages_key) for each in (body, before))
+        messages = given if isinstance(given, list) else [{"role": "user", "content": given}]
+        new = messages[same_from_start(messages, earlier) if isinstance(earlier, list) else 0 :]
+        found = attributes_of(body, new, call.api, tools=self._tools)
+        if before:
+            old = attributes_of(before, [], call.api, tools=self._tools)
+            found = {name: value for name, value in found.items() if name == INPUT or old.get(name) != value}
+            found["stenolog.input.left_out"] = len(messages) - len(new)
+        return found
 
 
-def attributes_of(request: Request, api: str, *, tools: bool = False) -> Object:
-    """Return a request as attributes: its messages, the system prompt, and the `tools` if asked for."""
-    reader, body = reader_of(api), request.body
-    given = body.get(request.messages_key)
-    messages = given if isinstance(given, list) else [{"role": "user", "content": given}]
+INPUT = "gen_ai.input.messages"
+
+
+def attributes_of(body: Body, messages: Sequence[Any], api: str, *, tools: bool = False) -> Object:
+    """Return a request's messages, its system prompt, and the `tools` if asked for, as attributes."""
+    reader = reader_of(api)
     items = [item for each in messages for item in reader.message(each, "", {})]
     prompt = [] if reader.instructs_by_message else reader.system(body)
     found = {
-        "gen_ai.input.messages": compact([message for item in items if (message := _message(item))]),
+        INPUT: compact([message for item in items if (message := _message(item))]),
         "gen_ai.system_instructions": compact([{"type": "text", "content": text} for text in prompt])
         if prompt
         else "",

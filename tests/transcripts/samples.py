@@ -28,6 +28,7 @@ from tests.transcripts import (
     test_openai_agents,
     test_opencode,
     test_openhands,
+    test_otlp,
     test_pydantic_ai_files,
     test_swe_agent,
 )
@@ -101,7 +102,9 @@ class Recorded(NamedTuple):
 
 def said(value: Any, silent: frozenset[str], field: str = "") -> Iterator[Said]:
     """Yield the words and the calls in a value, whatever its format."""
-    if isinstance(value, str) and field not in silent:
+    if isinstance(value, str) and field == "stringValue" and value.startswith("["):  # JSON in an attribute
+        yield from said(json.loads(value), silent)
+    elif isinstance(value, str) and field not in silent:
         if WORDS.fullmatch(field) or field == "given":
             yield field, value
         if field in CALL_IDS:
@@ -356,6 +359,7 @@ SAMPLES = [
     Sample("har", "har", recorded.HAR, recorded.write_archive, has_ids=True),
     Sample("codex-exec", "codex-exec", test_codex_exec.RUN, on_lines),
     Sample("chatgpt", "chatgpt", test_chatgpt.NODES, test_chatgpt.write_export, has_ids=True),
+    Sample("otlp", "otlp", test_otlp.SPANS, test_otlp.on_lines, has_ids=True),
     Sample("litellm", "litellm", recorded.PAYLOADS, on_lines, has_ids=True),
     Sample("helicone", "helicone", recorded.LOGGED, on_lines, has_ids=True),
 ]

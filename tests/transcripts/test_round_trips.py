@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 from atif import Trajectory
+from google.protobuf.json_format import ParseDict
 from hypothesis import example, given, settings
+from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 import stenolog
 from stenolog import Conversation, Event, Log, NewEntry, UserMessage
@@ -21,7 +23,18 @@ from tests.strategies import decided, histories
 from tests.transcripts.crewagent_given import told
 from tests.transcripts.samples import RECORDED, SAMPLES, Recorded, Sample
 
-SCHEMAS: dict[str, Callable[[str], object]] = {"atif": Trajectory.model_validate_json}
+
+def _parsed_otlp(text: str) -> object:
+    """Parse an export request by the protocol's definition, without the field that receivers ignore."""
+    document = json.loads(text)
+    document.pop("stenolog")
+    return ParseDict(document, TracesData())
+
+
+SCHEMAS: dict[str, Callable[[str], object]] = {
+    "atif": Trajectory.model_validate_json,
+    "otlp": _parsed_otlp,
+}
 """The forms that come back whole, with what reads them elsewhere."""
 each_form = pytest.mark.parametrize("form", SCHEMAS)
 

@@ -56,13 +56,21 @@ def export_spans(
 
 
 def conversation_spans(
-    conversation: Conversation, *, content: bool, tools: bool = False, after: int = 0
+    conversation: Conversation,
+    *,
+    content: bool,
+    tools: bool = False,
+    whole: bool = True,
+    after: int = 0,
 ) -> Iterator[Span]:
-    """Yield a conversation's spans; with `content`, what models were sent too."""
+    """Yield a conversation's spans; with `content`, what models were sent too.
+
+    Unless `whole`, that is only what the call before in the same lane was not sent.
+    """
     if not content:
         return spans(conversation.entries(), after=after)
     log = [*conversation.entries()]
-    inputs = InputMessages(log, conversation.log.blobs, after=after, tools=tools)
+    inputs = InputMessages(log, conversation.log.blobs, after=after, tools=tools, whole=whole)
     return spans(log, content=True, after=after, inputs=inputs)
 
 
