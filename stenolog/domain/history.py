@@ -17,12 +17,14 @@ The head of a log is one digest over its history and the heads of all its conver
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Final, NamedTuple
 
 from .entry import GENESIS
+from .errors import InvalidEventError
 
 ARCHIVED: Final = "archived"
 BEGUN: Final = "begun"
@@ -178,6 +180,28 @@ class LogHead(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.number}-{self.newest}-{self.digest}"
+
+
+class Published(NamedTuple):
+    """A head as it was published: with the end of each stream (position and digest) that it covers.
+
+    With these it stays provable after one of the conversations was deleted.
+    """
+
+    head: str
+    ends: tuple[tuple[int, int, bytes], ...] = ()
+
+
+def published(text: str) -> Published:
+    """Return a head from its text, or from a line of JSON. Raises `InvalidEventError`."""
+    if not text.lstrip().startswith("{"):
+        return Published(text.strip().lower())
+    try:
+        line = json.loads(text)
+        ends = tuple((int(key), int(at), bytes.fromhex(digest)) for key, at, digest in line.get("ends", ()))
+        return Published(str(line["head"]).lower(), ends)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidEventError(f"expected a published head, found {text!r:.60}") from error
 
 
 def parse(text: str) -> LogHead | None:

@@ -386,13 +386,3 @@ def test_a_bisection_names_the_position_and_the_rule(demo: Cli) -> None:
     assert "gone by   beyond-last" in gone.out
     assert "is still in" in demo("explain", "text", "demo", "Which test", "--agent", "coder").out
     assert "was never in" in demo("explain", "text", "demo", "sheep", "--agent", "coder").out
-
-
-def test_the_head_is_printed_by_itself_unless_something_failed(kept: Cli) -> None:
-    printed = kept("check", "log", "--print-head").out.strip()
-
-    assert printed == kept("check", "log", "--json").data["head"]
-    assert "the head of the log" in kept("check", "log").out
-    assert kept("check", "log", "--head", printed).status == 0
-    wrong = kept("check", "log", "--head", "0" * 64, "--print-head")
-    assert (wrong.status, printed == wrong.out.strip()) == (1, False)

@@ -86,6 +86,24 @@ def test_gate_goes_on_behind_a_damaged_conversation_and_fails(demo: Cli) -> None
     assert Path("gate.jsonl").read_text().count('"demo"') == 8
 
 
+def test_a_head_is_published_as_one_line_unless_something_failed(demo: Cli) -> None:
+    printed = demo("check", "log", "--publish").out
+    head = json.loads(printed)["head"]
+    Path("heads.jsonl").write_text(f"{{}}\n{printed}\n")
+
+    assert len(printed.splitlines()) == 1
+    assert head == demo("check", "log", "--json").data["head"]
+    assert "the head of the log" in demo("check", "log").out
+    for each in (head, printed, "heads.jsonl"):
+        assert demo("check", "log", "--consistent-with", each).status == 0
+    for wrong in ("0" * 64, printed.replace(head[-4:], "0000"), "{}", "{", "[]"):
+        ran = demo("check", "log", "--consistent-with", wrong, "--publish")
+        assert (ran.status in (1, 2), ran.out[:1] == "{") == (True, False)
+    of_one = json.loads(demo("check", "log", "demo", "--publish").out)
+    assert of_one.keys() == {"head", "time", "conversation", "position"}
+    assert demo("check", "log", "demo", "--consistent-with", json.dumps(of_one)).status == 0
+
+
 @pytest.mark.parametrize(
     "command",
     [("check", "gate", "--api", "plain", "-o"), ("export", "demo", "-o")],

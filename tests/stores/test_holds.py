@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 
 import pytest
 
 import stenolog
 from stenolog import Log, UserMessage
+from stenolog.adapters.conversation.verifying.report import Report
 from stenolog.adapters.store.sqlite.turn import durable_head
 from stenolog.errors import HeldError, InvalidEventError
 from stenolog.maintenance import hold, holds, release, salvage, verify
@@ -127,3 +130,44 @@ def test_a_head_shows_what_was_released_since(log: Log) -> None:
 
     report = verify(log, head=head)
     assert (report.ok, report.notes) == (True, (f"hold {made.number} was released since that head",))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_published_head_holds_after_all_that_is_lawful_and_nothing_else(path: Path, seed: int) -> None:
+    chance, names = Random(seed), ["a", "b", "c", "d"]
+    with stenolog.open(path) as log:
+        for name in names:
+            said(log[name], *"xyz"[: chance.randrange(1, 4)])
+        published = line(verify(log))
+        erased, deleted = chance.sample(names, k=2)
+        log[erased].erase(2)
+        number = log[deleted].key
+        log[deleted].delete()
+        log[erased].rename("renamed")
+        said(log["renamed"], "more")
+        log["renamed"].fork(name="fork")
+        kept = verify(log, head=published)
+        assert kept.problems == ()
+        assert {f"conversation {number} was deleted since that head"} < {*kept.notes}
+        assert "'renamed' at position 2: erased since that head" in kept.notes
+        assert not verify(log, head=json.loads(published)["head"]).ok
+        assert verify(log, head=line(verify(log))).ok
+        forged = json.loads(published)
+        end = next(end for end in forged["ends"] if end[0] == number)
+        end[:] = chance.choice([[number, end[1] + 1, end[2]], [number, end[1], "00" * 32], [99, *end[1:]]])
+        assert not verify(log, head=json.dumps(forged)).ok
+    connection = sqlite3.connect(path)
+    (rowid,) = chance.choice(
+        connection.execute("SELECT rowid FROM stored_events WHERE originator_version = 2").fetchall()
+    )
+    connection.execute("UPDATE stored_events SET at = at + 1 WHERE rowid = ?", (rowid,))
+    connection.commit()
+    connection.close()
+    durable_head.forget(path)
+
+    with stenolog.open(path) as log:
+        assert not verify(log, head=published).ok
+
+
+def line(report: Report) -> str:
+    return json.dumps({"head": report.head, "ends": report.ends})

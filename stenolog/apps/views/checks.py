@@ -59,6 +59,7 @@ def log_check(
         "conversations": report.conversations,
         "blobs": report.blobs,
         "head": report.head or None,
+        "ends": report.ends,
         "anomalies": len(report.anomalies),
         "requests": request_data(proved) if requests else None,
         "without_receipt": report.without_receipt,

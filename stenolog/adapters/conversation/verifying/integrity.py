@@ -23,7 +23,7 @@ from stenolog.adapters.store.repair import restoring
 from stenolog.adapters.store.sqlite import copies
 from stenolog.domain import errors
 from stenolog.domain.entry import Record
-from stenolog.domain.history import Fault, History, Listed, LogHead, differences, log_head, parse
+from stenolog.domain.history import Fault, History, Listed, LogHead, differences, log_head, parse, published
 
 from .one_conversation import Check, Forks, Watch
 from .parallel import cores, run_in_processes
@@ -45,13 +45,15 @@ def verify(
     """Check a conversation, or a whole log with its file and blobs.
 
     `head` is a digest kept elsewhere, which must be in what is checked; or, for a whole log, an earlier
-    report's `head`. `watch` gets an iterable of entries or conversations, with a label and their number if
-    known, and may show progress. `jobs` is a number of processes; None: one per processor, if worthwhile.
-    Damage is reported, never raised.
+    report's `head`; or a line that `check log --publish` printed. `watch` gets an iterable of entries or
+    conversations, with a label and their number if known, and may show progress. `jobs` is a number of
+    processes; None: one per processor, if worthwhile. Raises `InvalidEventError` for a line that is no head;
+    damage is reported, never raised.
     """
     log = subject if isinstance(subject, Log) else subject.log
     only = None if isinstance(subject, Log) else subject.name
-    found = Findings(head.lower() if head else None)
+    kept = published(head) if head else None
+    found = Findings(kept.head if kept else None, kept.ends if kept else ())
     with log.recorder.inspect() as inspection:
         found.problems += [of_file(fault) for fault in inspection.schema_errors()]
         if only is None:
@@ -170,8 +172,8 @@ def _check(inspection: Inspection, found: Findings, only: str | None) -> None:
         _compare_erasures(inspection, history, found, only)
     if only is None and not unreadable:
         _check_newest(inspection, history, newest, found)
-        head = _head(inspection, history.number, newest, history.digest, history.listed)
-        found.log_head = str(head)
+        found.ends = _ends(inspection, newest, history.listed)
+        found.log_head = str(log_head(history.number, newest, history.digest, found.ends))
     if kept is not None:
         found.head_seen = True
         found.notes += [
@@ -258,20 +260,24 @@ def _check_head(
         return
     digest, listed = then
     gone = sorted(listed.keys() - history.listed.keys())
-    if gone:
+    if gone and found.published:
+        found.notes += [f"conversation {stream} was deleted since that head" for stream in gone]
+    elif gone:
         actual = f"not provable: conversation {gone[0]} was deleted since; keep the head of today"
         found.problems.append(_problem("", "/head", str(kept), actual, "head"))
         return
-    head = _head(inspection, kept.number, kept.newest, digest, listed)
+    ends = _ends(inspection, kept.newest, listed.keys() & history.listed.keys())
+    ends += [end for end in found.published if end[0] in gone]
+    head = log_head(kept.number, kept.newest, digest, sorted(ends))
     if newest < kept.newest or head != kept:
         found.problems.append(_problem("", "/head", str(kept), str(head), "head"))
 
 
-def _head(inspection: Inspection, number: int, newest: int, digest: bytes, keys: Iterable[int]) -> LogHead:
-    """Return the log's head when its newest entry had this notification id."""
+def _ends(inspection: Inspection, newest: int, keys: Iterable[int]) -> list[tuple[int, int, bytes]]:
+    """Return the ends of streams when the log's newest entry had this notification id."""
     streams = sorted(keys)
     heads = zip(streams, inspection.heads_until(streams, newest), strict=True)
-    return log_head(number, newest, digest, ((key, *head) for key, head in heads))
+    return [(key, *head) for key, head in heads]
 
 
 def _problem(name: str, pointer: str, expected: str, found: str, code: Code = "history") -> Problem:

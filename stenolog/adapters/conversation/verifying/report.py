@@ -74,7 +74,7 @@ class Report(NamedTuple):
     """The result of `verify`.
 
     `notes` name what cannot be proved: unknown kinds and erased entries. `head` is the log's, if all of it
-    was checked.
+    was checked, and `ends` are stream, position and digest of each conversation, of which it is made.
     """
 
     conversations: tuple[Checked, ...]
@@ -84,6 +84,7 @@ class Report(NamedTuple):
     blobs: int
     head: str = ""
     without_receipt: tuple[WithoutReceipt, ...] = ()
+    ends: tuple[tuple[int, int, str], ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -109,8 +110,10 @@ def severity(report: Report, outcomes: Iterable[str] = ()) -> Severity:
 class Findings:
     """Collects the problems of a check that is under way."""
 
-    def __init__(self, head: str | None) -> None:
+    def __init__(self, head: str | None, published: tuple[tuple[int, int, bytes], ...] = ()) -> None:
         self.head = head
+        self.published = published
+        self.ends: list[tuple[int, int, bytes]] = []
         self.head_seen = False
         self.checked: list[Checked] = []
         self.problems: list[Problem] = []
@@ -159,6 +162,7 @@ class Findings:
             self.blobs,
             self.log_head,
             tuple(sorted(self.without_receipt.values())),
+            tuple((key, position, digest.hex()) for key, position, digest in self.ends),
         )
 
 

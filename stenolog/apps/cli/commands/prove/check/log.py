@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,9 +12,10 @@ import click
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
 from stenolog.apps.cli.arguments.options import takes_conversation, takes_format, takes_jobs
+from stenolog.apps.cli.arguments.time import now
 from stenolog.apps.cli.draw.check_summary import CheckResults, is_listed, messages, summarized, takes_verbose
 from stenolog.apps.cli.framework import command
-from stenolog.apps.cli.lines import CommandResult, Piece, TextLine, counted, line
+from stenolog.apps.cli.lines import CommandResult, Piece, TextLine, counted, line, when
 from stenolog.apps.cli.terminal import progress
 
 if TYPE_CHECKING:
@@ -25,8 +28,14 @@ NONE = line(("✓ ", "green"), counted(0, "conversation"))
 
 
 @command("log", example="stenolog check log --requests --strict")
-@click.option("--head", metavar="HEAD", help="A head kept elsewhere, which must be there.")
-@click.option("--print-head", is_flag=True, help="Print only the head, to keep elsewhere, if nothing failed.")
+@click.option(
+    "--consistent-with",
+    "--head",
+    "head",
+    metavar="HEAD|FILE",
+    help="Compare with a head kept elsewhere.",
+)
+@click.option("--publish", is_flag=True, help="Print only the head, to keep elsewhere, if nothing failed.")
 @click.option("--requests", is_flag=True, help="Build each recorded request again, and compare.")
 @click.option("--strict", is_flag=True, help="Fail if a request is not recorded or provable.")
 @takes_format
@@ -37,7 +46,7 @@ def check_log_command(
     db: Database,
     target: str,
     head: str | None,
-    print_head: bool,
+    publish: bool,
     requests: bool,
     strict: bool,
     jobs: int | None,
@@ -48,16 +57,35 @@ def check_log_command(
     Computes every digest, link, blob and checkpoint again, and the history of names and deletions. Without a
     conversation it ends with the head of the whole log: one hash, which covers all of it.
     """
+    kept = None if head is None else _last_head(head)
     found = checked_log(
-        open_log(db), target, head=head, requests=requests, strict=strict, jobs=jobs, verbose=verbose
+        open_log(db), target, head=kept, requests=requests, strict=strict, jobs=jobs, verbose=verbose
     )
-    if print_head and not found.failed:
-        return found._replace(draw=lambda: [_head(found.data)])
+    if publish and not found.failed:
+        return found._replace(draw=lambda: [_published(found.data)])
     return summarized(found, CheckResults(log=found))
 
 
-def _head(data: Any) -> str:
-    return str(data["head"] or (data["conversations"][0].digest if data["conversations"] else ""))
+def _published(data: Any) -> str:
+    """Return the head, the time and what the head covers, as a line of JSON."""
+    published = {"head": data["head"], "time": when(now()), "ends": data["ends"]}
+    if data["head"] is None:
+        (one,) = data["conversations"]
+        covered = {"conversation": one.conversation, "position": one.position}
+        published = {"head": one.digest, "time": published["time"], **covered}
+    return json.dumps(published, ensure_ascii=False, separators=(",", ":"))
+
+
+def _last_head(written: str) -> str:
+    """Return the head, or the last line of a file of published heads."""
+    path = Path(written)
+    if written.startswith("{") or not path.is_file():
+        return written
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{written}: expected published heads: {error}") from error
+    return next((line for line in reversed(lines) if line.strip()), "")
 
 
 def checked_log(
