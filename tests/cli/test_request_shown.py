@@ -263,7 +263,7 @@ def test_an_imported_chat_of_several_agents_has_no_main_one(cli: Cli, tmp_path: 
         ("state", "42", "--steps", "--agent", "nobody"),
         ("cost", "42", "--cache", "--agent", "nobody"),
         ("cost", "42", "--plan", "--agent", "nobody"),
-        ("outputs", "42", "--mcp", "--agent", "nobody"),
+        ("serve", "--mcp", "--conversation", "42", "--agent", "nobody"),
     ],
 )
 def test_an_agent_of_a_name_that_nobody_has_is_refused_with_those_that_are_there(

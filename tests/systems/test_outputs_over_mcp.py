@@ -29,7 +29,9 @@ def test_a_large_output_is_read_by_its_alias_over_mcp(room: Room) -> None:
     room.write(answer)
 
     async def reads(*asked: dict[str, object]) -> list[ToolOutput]:
-        command = python("-m", "stenolog", "outputs", room.name, "--mcp", "--db", str(room.path))
+        command = python(
+            "-m", "stenolog", "serve", "--mcp", "--conversation", room.name, "--db", str(room.path)
+        )
         server = MCPServer.stdio(command, env=dict(os.environ))
         try:
             tools = await opened([server])

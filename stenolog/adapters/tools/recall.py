@@ -82,6 +82,13 @@ class RecallScope:
                 break
         return [*found.values()]
 
+    def found(self, conversation: Conversation, agent: str, query: str, limit: int) -> list[Passage]:
+        """Return the passages with all words of a query, else those with any longer one."""
+        found = self.passages(conversation, agent, query, limit)
+        if not found and (wider := any_of(query)):
+            found = self.passages(conversation, agent, wider, limit)
+        return found
+
     def _hits(
         self, conversation: Conversation, agent: str, query: str, elsewhere: bool
     ) -> Iterator[tuple[Conversation, Entry, str]]:
@@ -124,9 +131,7 @@ def recall_from(*where: str | MayRecall, limit: int = 5) -> BaseTool:
         """Find what was said earlier, also in other conversations, by words that occur in it."""
         assert call.conversation is not None, "the engine gives the conversation"
         agent = call.lane.partition("/")[0]
-        found = scope.passages(call.conversation, agent, query, limit)
-        if not found and (wider := any_of(query)):
-            found = scope.passages(call.conversation, agent, wider, limit)
+        found = scope.found(call.conversation, agent, query, limit)
         return ToolOutput(("\n\n".join(map(str, found)) or NOTHING,), meta=recalled(found))
 
     return recall

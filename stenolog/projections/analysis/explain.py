@@ -96,11 +96,12 @@ def explain(
     policy: PolicyLike = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, TokenCounter] = COUNTERS,
+    lane: LaneId | None = None,
 ) -> Explanation:
     """Return the history of the entry at a position, up to the end of the entries.
 
-    `policy` None is each agent's own, `api` None that of each agent's answers. Raises
-    `PositionNotFoundError`, and whatever `build` raises.
+    `lane`: only in this one's requests. `policy` None is each agent's own, `api` None that of each agent's
+    answers. Raises `PositionNotFoundError`, and whatever `build` raises.
     """
     log = list(entries)
     entry = next((entry for entry in log if entry.position == position), None)
@@ -116,7 +117,7 @@ def explain(
     named = [ref for ref in references(log) if ref.first <= position <= ref.last or ref.position == position]
     return Explanation(
         entry,
-        tuple(map(went_into, lanes(log))),
+        tuple(map(went_into, lanes(log) if lane is None else (lane,))),
         tuple(transition for transition in transitions(log) if transition.position == position),
         tuple(ref for ref in named if ref.position == position),
         tuple(ref for ref in named if ref.position != position),

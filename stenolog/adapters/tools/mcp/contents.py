@@ -1,4 +1,4 @@
-"""MCP contents: a server's answer as a `ToolOutput`, and a conversation's outputs for agents."""
+"""MCP contents: a server's answer as a `ToolOutput`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ from base64 import b64decode
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from stenolog.adapters.conversation.log import Conversation
-from stenolog.adapters.conversation.queries.outputs import READ
-from stenolog.adapters.conversation.queries.read_output import read_output_tool, run_read_output
 from stenolog.adapters.tools.base import Attachment, ToolOutput
-from stenolog.domain.errors import MissingExtraError, StenologError
 from stenolog.projections.messages.quoting import note
 
 if TYPE_CHECKING:
@@ -93,33 +89,3 @@ def _resource(block: EmbeddedResource) -> Iterator[str | Attachment]:
         yield resource.text
     else:
         yield _media(resource.blob, resource.mime_type, resource.uri.rpartition("/")[2])
-
-
-def serve_outputs(conversation: Conversation, address: str) -> None:
-    """Serve the tool `read_output` to one lane on stdin and stdout, until the client closes.
-
-    Raises `MissingExtraError`.
-    """
-    try:
-        from mcp.server.mcpserver import MCPServer
-        from mcp.server.mcpserver.exceptions import ToolError
-        from mcp_types import ToolAnnotations
-    except ImportError:
-        raise MissingExtraError("mcp", "mcp") from None
-
-    def read(path: str, offset: int = 0, limit: int = READ) -> str:
-        try:
-            asked = json.dumps({"path": path, "offset": offset, "limit": limit})
-            return run_read_output(conversation, asked, address)
-        except StenologError as error:
-            raise ToolError(str(error)) from None
-
-    server, spec = MCPServer("stenolog", log_level="ERROR"), read_output_tool()
-    server.add_tool(
-        read,
-        name=spec.name,
-        description=spec.description,
-        annotations=ToolAnnotations(read_only_hint=True),
-        structured_output=False,
-    )
-    server.run("stdio")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stenolog.apps.cli.arguments.agent import agent_or_only, takes_agent_else
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
 from stenolog.apps.cli.arguments.options import takes_conversation_and
@@ -41,8 +40,6 @@ TOOL = 12
     type=DIRECTORY,
     help="Write them as read-only files under DIR.",
 )
-@click.option("--mcp", is_flag=True, help="Serve them over MCP on stdin and stdout.")
-@takes_agent_else("with --mcp: who reads; required if there are several")
 @click.option("--offset", metavar="N", type=click.IntRange(min=0), default=0, help="From this character on.")
 @click.option("--length", metavar="N", type=click.IntRange(min=1), help="At most so many characters.")
 @takes_conversation_and("[ALIAS]")
@@ -50,11 +47,9 @@ def outputs_command(
     db: Database,
     words: tuple[str, ...],
     directory: Path | None,
-    mcp: bool,
-    agent: str | None,
     offset: int,
     length: int | None,
-) -> CommandResult | None:
+) -> CommandResult:
     """List what tools returned, or show one by its alias.
 
     Artifacts too. An alias begins with @.
@@ -62,21 +57,14 @@ def outputs_command(
     target, alias = _target_and_alias(words)
     conversation = find_conversation(open_log(db), target)
     if alias:
-        if directory is not None or mcp:
-            raise click.UsageError("--materialise and --mcp are for all outputs: leave out the alias")
+        if directory is not None:
+            raise click.UsageError("--materialise is for all outputs: leave out the alias")
         alias = full_alias(conversation.outputs, alias)
         read = conversation.outputs.read(alias, offset, length)
         data = {"conversation": conversation.name, "alias": alias, **read._asdict(), "next": read.next}
         return CommandResult(data, lambda: _excerpt(read))
     if offset or length:
         raise click.UsageError("--offset and --length are for one output: name its alias")
-    if mcp:
-        from stenolog.adapters.tools.mcp.contents import serve_outputs
-
-        serve_outputs(conversation, agent_or_only(conversation, agent, conversation.position))
-        return None
-    if agent:
-        raise click.UsageError("--agent is for --mcp: it says who reads")
     return _listed(conversation, directory)
 
 
