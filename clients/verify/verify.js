@@ -50,7 +50,7 @@ const encode = (text) => new TextEncoder().encode(text);
 const decode = (bytes) => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
 const BEGIN = encode('{"evidence":1,');
 const hexOf = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-const bytesOf = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+const bytesOf = (hex) => Uint8Array.from({ length: hex.length / 2 }, (_, at) => parseInt(hex.slice(2 * at, 2 * at + 2), 16));
 const rises = (numbers) => numbers.every((number, at) => at === 0 || numbers[at - 1] < number);
 
 // SHA-256 (FIPS 180-4). WebCrypto has it too, but not bit by bit, and only where a page is trusted.
@@ -163,9 +163,9 @@ async function isSignature(signature, key, text) {
 // A pack that is read line by line.
 class Pack {
   lines = 0; part = -1; unchecked = 0; all = new Sha256(); of = ""; log_head = "";
-  records = 0; record = 0; chained = ""; names = new Map(); forks = new Map(); left = new Map();
+  records = 0; record = 0; chained = ""; history = new Map();
   position = 0; digest = ""; times = []; unnamed = []; receipts = new Map();
-  withheld = []; erased = []; blobs = new Set(); requests = []; signed = [];
+  withheld = new Set(); erased = []; blobs = new Set(); requests = []; signed = [];
 
   constructor(head = "", key = "") {
     Object.assign(this, { wantedHead: head, wantedKey: key });
@@ -202,21 +202,19 @@ class Pack {
     need(this.chained === digest, "record");
     this.record = record;
     this.records++;
-    if (["begun", "forked", "renamed"].includes(what)) this.names.set(stream, name);
-    if (what === "begun") this.forks.set(stream, [0, 1]);
-    if (what === "forked") this.forks.set(stream, [parent, value + 1]);
-    if (what === "erased") this.left.set(`${stream} ${value}`, name);
+    this.history.set(`${what} ${stream} ${what === "erased" ? value : 0}`, { record, name, parent, value });
   }
 
   checkLineage() {
     const { streams, conversation } = this.said;
-    let parent = 0;
     streams.forEach(([stream, first], at) => {
-      const [source, start] = this.forks.get(stream) ?? [0, 0];
-      need(parent === source && first === Math.min(start, streams[at + 1]?.[1] ?? Infinity), "lineage");
-      parent = stream;
+      const found = this.history.get(`${at ? "forked" : "begun"} ${stream} 0`);
+      need(found && found.parent === (streams[at - 1]?.[0] ?? 0), "lineage");
+      need(first === Math.min(found.value + 1, streams[at + 1]?.[1] ?? Infinity), "lineage");
     });
-    need(this.names.get(parent) === conversation, "lineage");
+    const named = ["begun", "forked", "renamed"].map((what) => this.history.get(`${what} ${streams.at(-1)[0]} 0`));
+    const newest = named.reduce((one, two) => ((two?.record ?? 0) > (one?.record ?? 0) ? two : one));
+    need(newest?.name === conversation && streams[0][1] === 1, "lineage");
   }
 
   check_blob({ blob, base64 }) {
@@ -233,13 +231,14 @@ class Pack {
     this.position = position;
     this.times = [this.times[0] ?? at, at];
     if (erased !== undefined) {
-      const left = this.left.get(`${this.stream()} ${position}`);
-      need(left === (payload && hashed(state)), "erasure");
+      const found = this.history.get(`erased ${this.stream()} ${position}`);
+      need(found?.name === (payload && hashed(state)), "erasure");
     }
     need(this.unnamed.every((blob) => isShown && payload.includes(blob)), "blob");
     this.unnamed = [];
-    if (!isShown) (erased === undefined ? this.withheld : this.erased).push(position);
-    else if (payload.includes('"receipt"')) this.receipts.set(position, payload);
+    if (withheld !== undefined) this.withheld.add(position);
+    if (erased !== undefined) this.erased.push(position);
+    if (isShown && payload.includes('"receipt"')) this.receipts.set(position, payload);
   }
 
   stream() {
@@ -254,7 +253,7 @@ class Pack {
     } catch {
       throw new Refused("request");
     }
-    need(rises([0, ...sources, request]) && !this.withheld.some((one) => sources.includes(one)), "request");
+    need(rises([0, ...sources, request]) && !sources.some((one) => this.withheld.has(one)), "request");
     need(request > (this.requests.at(-1) ?? 0), "request");
     this.requests.push(request);
   }
@@ -332,7 +331,7 @@ async function verify(pieces, { head = "", key = "", seen = () => {} } = {}) {
   const { unchecked, said, withheld, erased, requests, signed, log_head } = pack;
   const verdict = unchecked ? { exit: 3, check: "signature", line: unchecked } : { exit: 0, check: "", line: 0 };
   const { conversation, entries } = said;
-  return { ...verdict, conversation, entries, head: said.head, withheld, erased, requests, signed, log_head };
+  return { ...verdict, conversation, entries, head: said.head, withheld: [...withheld], erased, requests, signed, log_head };
 }
 
 globalThis.stenologEvidence = { verify };
@@ -340,6 +339,13 @@ globalThis.stenologEvidence = { verify };
 if (typeof module !== "undefined") {
   module.exports = { verify };
   if (require.main === module) main(process.argv.slice(2));
+}
+
+function told({ exit, check, line, conversation, entries, ...more }) {
+  const verified = `verified: entries 1 to ${entries} of ${JSON.stringify(conversation)}`;
+  const unsigned = `${verified}, but for the signature in line ${line}`;
+  const facts = Object.entries(more).map(([name, value]) => `  ${name}: ${JSON.stringify(value)}`);
+  return [[verified, `refused: ${check}, line ${line}`, "not a pack", unsigned][exit], ...facts];
 }
 
 async function main(words) {
@@ -355,7 +361,7 @@ async function main(words) {
     if (names.length !== 1 || names[0].startsWith("-")) throw new Error("expected one pack: verify.js PACK [--head HEAD] [--key KEY] [--json]");
     const verdict = await verify(require("fs").createReadStream(names[0]), options);
     if (options.json) console.log(JSON.stringify(verdict));
-    else for (const [name, value] of Object.entries(verdict)) console.log(`${name}: ${JSON.stringify(value)}`);
+    else told(verdict).forEach((line) => console.log(line));
     process.exitCode = verdict.exit;
   } catch (error) {
     console.error(error.message);

@@ -7,7 +7,7 @@ import argparse
 import json
 import re
 import sys
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from hashlib import sha256
 from itertools import pairwise
 
@@ -15,34 +15,40 @@ try:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey as PublicKey
 except ImportError:
-    PublicKey = None
+    PublicKey, InvalidSignature = None, ValueError
 
-FIELDS = """0 evidence conversation entries head streams from to time program statement log_head
-1 record stream what value parent salt name previous digest
-1 record stream what value parent content previous digest
-2 blob base64
-2 position id at topic salt payload digest
-2 position id at topic size withheld digest
-2 position id at topic size erased payload digest
-3 request sources body sent
-4 heads
-5 signature key by of
-6 anchor of name answer
-7 end sha256"""  # each kind of line: its part of the pack, and its fields in order
-PARTS = {tuple(names): int(part) for part, *names in map(str.split, FIELDS.splitlines())}
-NUMBER = "(0|[1-9][0-9]{0,14}|[1-8][0-9]{15})"
-PATTERNS = {  # what a field holds as JSON, if not any text
-    "evidence entries from to time record stream value parent position at size request end": NUMBER,
-    "head digest content blob withheld erased key of sha256": '"[0-9a-f]{64}"',
-    "previous": '"([0-9a-f]{64})?"',
-    "salt": '"([0-9a-f]{32})?"',
-    "signature": '"[0-9a-f]{128}"',
-    "id topic what by": r'"[^\\]*(\\[^n][^\\]*)*"',  # no line feed
-    "streams": rf"\[\[{NUMBER},{NUMBER}\](,\[{NUMBER},{NUMBER}\])*\]",
-    "sources": rf"\[({NUMBER}(,{NUMBER})*)?\]",
-    "heads": rf'\[\[{NUMBER},{NUMBER},"[0-9a-f]{{64}}"\](,\[{NUMBER},{NUMBER},"[0-9a-f]{{64}}"\])*\]',
-}
-PATTERNS = {name: pattern for names, pattern in PATTERNS.items() for name in names.split()}
+# Each kind of line: its part of the pack, and its fields in order.
+KINDS = """1 evidence conversation entries head streams from to time program statement log_head
+2 record stream what value parent salt name previous digest
+2 record stream what value parent content previous digest
+3 blob base64
+3 position id at topic salt payload digest
+3 position id at topic size withheld digest
+3 position id at topic size erased payload digest
+4 request sources body sent
+5 heads
+6 signature key by of
+7 anchor of name answer
+8 end sha256"""
+PARTS = {tuple(names): int(part) for part, *names in map(str.split, KINDS.splitlines())}
+# The JSON that fields hold, if it is not any text. N is a number, H are the digits of a sha256.
+VALUES = r"""N evidence entries from to time record stream value parent position at size request end
+"H" head digest content blob withheld erased key of sha256
+"(H)?" previous
+"([0-9a-f]{32})?" salt
+"[0-9a-f]{128}" signature
+"([A-Za-z0-9+/]{4})*+([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?" base64 answer
+"[^\\]*(\\[^n][^\\]*)*" id topic what by
+\[\[N,N\](,\[N,N\])*\] streams
+\[(N(,N)*)?\] sources
+\[\[N,N,"H"\](,\[N,N,"H"\])*\] heads"""
+VALUES = re.sub("H", "[0-9a-f]{64}", re.sub("N", "(0|[1-9][0-9]{0,14}|[1-8][0-9]{15})", VALUES))
+PATTERNS = {name: pattern for pattern, *names in map(str.split, VALUES.splitlines()) for name in names}
+SENTENCES = """verified: entries 1 to {entries} of {conversation!r}
+refused: {check}, line {line}
+not a pack
+verified, but for the signature in line {line}: entries 1 to {entries} of {conversation!r}""".splitlines()
+FAULTS = (ValueError, TypeError, LookupError, AttributeError, RecursionError, InvalidSignature)
 compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -60,11 +66,8 @@ def parsed(raw):
     try:
         line = json.loads(raw.decode())
         need(type(line) is dict and tuple(line) in PARTS and raw.decode() == compact(line) + "\n", "form")
-        for name, value in line.items():
-            need(re.fullmatch(PATTERNS.get(name, '(?s:".*")'), compact(value)), "form")
-            if name in ("base64", "answer"):
-                line[name] = b64decode(value, validate=True)
-                need(b64encode(line[name]).decode() == value, "form")
+        patterns = [PATTERNS.get(name, '(?s:".*")') for name in line]
+        need(all(map(re.fullmatch, patterns, map(compact, line.values()))), "form")
         return line
     except (ValueError, RecursionError):
         raise CheckError("form") from None
@@ -76,166 +79,140 @@ def hashed(*parts):
     return sha256(b"".join(bytes.fromhex(part) if type(part) is str else part for part in lines)).hexdigest()
 
 
+def rise(numbers):
+    return all(one < two for one, two in pairwise(numbers))
+
+
 class Pack:
-    """A pack that is read line by line."""
+    """What was read of a pack. `check_record` and so on check a line, given its fields."""
 
     def __init__(self, head, key):
-        self.wanted_head, self.wanted_key, self.lines, self.part, self.all = head, key, 0, -1, sha256()
-        self.records, self.record, self.chained, self.names, self.forks, self.left = 0, 0, "", {}, {}, {}
-        self.position, self.digest, self.times, self.unnamed, self.receipts = 0, "", [], [], {}
-        self.withheld, self.erased, self.blobs, self.requests, self.signed = [], [], set(), [], []
-        self.log_head, self.unchecked = "", 0
+        self.wanted_head, self.wanted_key, self.all = head, key, sha256()
+        self.lines = self.part = self.record = self.records = self.position = self.unchecked = 0
+        self.chained, self.digest, self.history, self.answers, self.blobs = "", "", {}, {}, set()
+        self.found = {"withheld": [], "erased": [], "requests": [], "signed": [], "log_head": ""}
+        self.times, self.unnamed = [], []
 
     def read(self, raw):
-        """Check the next line, by the method that its first field names. Raises `CheckError`."""
-        self.lines += 1
-        need(self.part < 7, "end")
-        need(raw.endswith(b"\n"), "form")
+        """Check the next line. Raises `CheckError`."""
+        need(self.part < 8, "end")
         line, before = parsed(raw), self.part
-        self.said, self.part = line if before < 0 else self.said, PARTS[tuple(line)]
-        need(self.part > before or self.part == before not in (0, 4), "order")
-        need((self.position == self.said["entries"]) == (self.part > 2), "order")
-        if before < 2 <= self.part:
-            self.check_lineage()
+        self.said, self.part, kind = self.said if before else line, PARTS[tuple(line)], next(iter(line))
+        need(self.part > before or self.part == before not in (1, 5), "order")
+        need((self.position == self.said["entries"]) == (self.part > 3), "order")
         if before < 3 <= self.part:
+            self.check_lineage()
+        if before < 4 <= self.part:
             need([self.times[0], self.times[-1]] == [self.said["from"], self.said["to"]], "head")
             need(self.said["head"] == self.digest == (self.wanted_head or self.digest), "head")
-        if before < 5 <= self.part:
-            self.of = self.all.hexdigest()
-        need(self.part not in (5, 6) or line["of"] == self.of, "content")
-        if self.part:
-            getattr(self, f"check_{next(iter(line))}")(**line)
+        self.of = self.all.hexdigest() if before < 6 else self.of
+        need(self.part not in (6, 7) or line["of"] == self.of, "content")
+        try:
+            if self.part > 1:
+                getattr(self, f"check_{kind}")(**line)
+        except FAULTS:
+            raise CheckError(kind) from None
         self.all.update(raw)
 
-    def check_record(
-        self, record, stream, what, value, parent, previous, digest, salt="", name=None, content=""
-    ):
-        after, content = self.chained, content if name is None else hashed(salt, name.encode())
+    def check_record(self, record, stream, what, value, parent, previous, digest, name=None, **told):
+        follows = previous == self.chained if record == self.record + 1 else record > self.record and previous
+        content = told.get("content") or hashed(told["salt"], name.encode())
         self.chained = hashed(previous, [record, stream, what, value, parent], content)
-        need(previous == after if record == self.record + 1 else record > self.record and previous, "record")
-        need(self.chained == digest, "record")
+        need(follows and digest == self.chained, "record")
         self.record, self.records = record, self.records + 1
-        if what in ("begun", "forked", "renamed"):
-            self.names[stream] = name
-        if what in ("begun", "forked"):
-            self.forks[stream] = (parent, value + 1) if what == "forked" else (0, 1)
-        if what == "erased":
-            self.left[stream, value] = name
+        self.history[what, stream, value if what == "erased" else 0] = record, name, parent, value
 
     def check_lineage(self):
-        parent = 0
+        before, last = None, self.said["streams"][-1][0]
         for (stream, first), (_, following) in pairwise([*self.said["streams"], (0, 2**53)]):
-            source, start = self.forks.get(stream, (0, 0))
-            need(parent == source and first == min(start, following), "lineage")
-            parent = stream
-        need(self.names[parent] == self.said["conversation"], "lineage")
+            begun = "begun" if before is None else "forked"
+            _, _, parent, value = self.history.get((begun, stream, 0), (0, 0, -1, 0))
+            need(parent == (before or 0) and first == min(value + 1, following), "lineage")
+            before = stream
+        told = [self.history.get((what, last, 0), (0, None)) for what in ("begun", "forked", "renamed")]
+        need(max(told)[1] == self.said["conversation"] and self.said["streams"][0][1] == 1, "lineage")
 
     def check_blob(self, blob, base64):
-        need(hashed(base64) == blob and blob not in self.blobs, "blob")
+        need(hashed(b64decode(base64)) == blob and blob not in self.blobs, "blob")
         self.blobs.add(blob)
         self.unnamed.append(blob)
 
-    def check_position(self, position, id, at, topic, digest, payload="", size=0, **rest):
-        state, is_shown = payload.encode(), "salt" in rest
-        content = hashed(rest["salt"], state) if is_shown else rest.get("withheld") or rest.get("erased")
-        self.digest = hashed(
-            self.digest, [position, id, at, topic, len(state) if is_shown else size], content
-        )
+    def check_position(self, position, id, at, topic, digest, size=0, payload="", salt=None, **hidden):
+        text, is_shown = payload.encode(), not hidden
+        content, size = (hashed(salt, text), len(text)) if is_shown else (*hidden.values(), size)
+        self.digest = hashed(self.digest, [position, id, at, topic, size], content)
         need(position == self.position + 1 and digest == self.digest, "entry")
-        self.position = position
-        self.times.append(at)
-        if "erased" in rest:
-            left = self.left.get((self.stream(), position))
-            need(left == (payload and hashed(state)), "erasure")
+        self.position, self.times = position, [*self.times[:1], at]
+        self.stream = [stream for stream, first in self.said["streams"] if first <= position][-1]
+        left = self.history.get(("erased", self.stream, position), (0, None))[1]
+        need("erased" not in hidden or left == (payload and hashed(text)), "erasure")
         need(all(is_shown and blob in payload for blob in self.unnamed), "blob")
         self.unnamed = []
-        if not is_shown:
-            (self.withheld if "withheld" in rest else self.erased).append(position)
-        elif '"receipt"' in payload:
-            self.receipts[position] = payload
-
-    def stream(self):
-        return [stream for stream, first in self.said["streams"] if first <= self.position][-1]
+        for kind in hidden:
+            self.found[kind].append(position)
+        if is_shown and '"receipt"' in payload:
+            self.answers[position] = payload
 
     def check_request(self, request, sources, body, sent):
-        try:
-            receipt = json.loads(self.receipts[request], parse_int=float, parse_constant=int)["receipt"]
-            digests = receipt["sha256"], receipt.get("sent", "") if sent else ""
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            raise CheckError("request") from None
-        need((hashed(body.encode()), sent and hashed(sent.encode())) == digests, "request")
-        need(all(one < two for one, two in pairwise([0, *sources, request])), "request")
-        need(request > max(self.requests, default=0) and not {*sources} & {*self.withheld}, "request")
-        self.requests.append(request)
+        answer = json.loads(self.answers[request], parse_int=float, parse_constant=int)  # int("NaN") raises
+        need(answer["receipt"]["sha256"] == hashed(body.encode()), "request")
+        need(not sent or answer["receipt"].get("sent") == hashed(sent.encode()), "request")
+        need(rise([0, *sources, request]) and rise([*self.found["requests"][-1:], request]), "request")
+        need(not {*sources} & {*self.found["withheld"]}, "request")
+        self.found["requests"].append(request)
 
     def check_heads(self, heads):
         number, newest, total = [*self.said["log_head"].split("-"), "", ""][:3]
         need(number == str(self.record) == str(self.records), "log_head")
-        need(all(one < two for (one, *_), (two, *_) in pairwise(heads)), "log_head")
-        need([self.stream(), self.position, self.digest] in heads, "log_head")
-        rows = [part for stream, position, digest in heads for part in ([stream, position], digest)]
+        need(rise([stream for stream, *_ in heads]), "log_head")
+        need([self.stream, self.position, self.digest] in heads, "log_head")
+        rows = [part for *place, digest in heads for part in (place, digest)]
         need(hashed([number, newest], self.chained, *rows) == total, "log_head")
-        self.log_head = self.said["log_head"]
+        self.found["log_head"] = self.said["log_head"]
 
     def check_signature(self, signature, key, by, of):
-        self.signed.append([key, by])
-        if PublicKey is None:
-            self.unchecked = self.unchecked or self.lines
-            return
-        try:
+        self.found["signed"].append([key, by])
+        self.unchecked = self.unchecked or (0 if PublicKey else self.lines)
+        if PublicKey:
             text = f"stenolog evidence 1\n{by}\n{of}".encode()
             PublicKey.from_public_bytes(bytes.fromhex(key)).verify(bytes.fromhex(signature), text)
-        except (InvalidSignature, ValueError):
-            raise CheckError("signature") from None
 
     def check_anchor(self, anchor, of, name, answer):
-        need(anchor != "rfc3161" or bytes.fromhex(of) in answer, "anchor")
+        need(anchor != "rfc3161" or bytes.fromhex(of) in b64decode(answer), "anchor")
 
     def check_end(self, end, sha256):
         need(end == self.lines - 1 and sha256 == self.all.hexdigest(), "end")
-        need(self.wanted_key in ("", *(key for key, _ in self.signed)), "key")
+        need(self.wanted_key in ("", *(key for key, _ in self.found["signed"])), "key")
 
 
 def verify(lines, head="", key=""):
     """Return the verdict on a pack, given as lines of bytes: exit, check, line, and what it shows."""
     pack = Pack(head, key)
     try:
-        for raw in lines:
-            if not pack.lines and not raw.startswith(b'{"evidence":1,'):
-                break
+        for pack.lines, raw in enumerate(lines, 1):
+            need(pack.part or raw.startswith(b'{"evidence":1,'), "pack")
             pack.read(raw)
-        if not pack.lines:
-            return {"exit": 2, "check": "pack", "line": 1}
         pack.lines += 1
-        need(pack.part == 7, "end")
-    except CheckError as refused:
-        return {"exit": 1, "check": str(refused), "line": pack.lines}
-    found = (
-        {"exit": 3, "check": "signature", "line": pack.unchecked}
-        if pack.unchecked
-        else {"exit": 0, "check": "", "line": 0}
-    )
-    found |= {name: pack.said[name] for name in ("conversation", "entries", "head")}
-    return found | {
-        name: getattr(pack, name) for name in ("withheld", "erased", "requests", "signed", "log_head")
-    }
+        need(pack.part, "pack")
+        need(pack.part == 8, "end")
+    except CheckError as error:
+        return {"exit": 2 if str(error) == "pack" else 1, "check": str(error), "line": pack.lines}
+    exit, check = (3, "signature") if pack.unchecked else (0, "")
+    said = {name: pack.said[name] for name in ("conversation", "entries", "head")}
+    return {"exit": exit, "check": check, "line": pack.unchecked} | said | pack.found
 
 
 def main():
     parser = argparse.ArgumentParser(description="Check a stenolog evidence pack.")
-    parser.add_argument("pack", help="the file")
+    parser.add_argument("pack", type=argparse.FileType("rb"), help="the file")
     parser.add_argument("--head", default="", help="the head that was kept elsewhere")
     parser.add_argument("--key", default="", help="the public key that must have signed it")
     parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
     given = parser.parse_args()
-    try:
-        with open(given.pack, "rb") as lines:
-            verdict = verify(lines, given.head, given.key)
-    except OSError as error:
-        parser.error(str(error))
-    for name, value in verdict.items():
-        given.json or print(f"{name}: {value}")
-    given.json and print(json.dumps(verdict))
+    verdict = verify(given.pack, given.head, given.key)
+    facts = [f"  {name}: {verdict[name]!r}" for name in [*verdict][5:]]
+    told = "\n".join([SENTENCES[verdict["exit"]].format(**verdict), *facts])
+    print(json.dumps(verdict) if given.json else told)
     return verdict["exit"]
 
 
