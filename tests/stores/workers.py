@@ -172,15 +172,14 @@ def put_append_delete_collect(number: int, barrier: Barrier, path: str, times: i
     return collected
 
 
-def append_for(number: int, barrier: Barrier, path: str, seconds: float) -> int:
-    """Return the number of appends to its own conversation in so many seconds."""
+def append_until(number: int, barrier: Barrier, path: str, total: int) -> int:
+    """Return the number of appends to its own conversation until all processes together made so many."""
     with stenolog.open(path) as log:
         conversation = log[f"talk {number}"]
         conversation.append(UserMessage(text="first"))
         barrier.wait(PATIENCE)
-        end = time.monotonic() + seconds
         count = 0
-        while time.monotonic() < end:
+        while log.last_sequence < total:
             conversation.append(UserMessage(text="x" * 1000))
             count += 1
     return count
