@@ -90,7 +90,7 @@ def step(name: str, folder: Path, **inputs: str) -> subprocess.CompletedProcess[
     """Run a step: its inputs are filled into its environment, and its script is a file for an old bash."""
     given = {key: each.get("default", "") for key, each in ACTION["inputs"].items()} | inputs
     filled = {
-        key: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda found: given[found[1]], value)
+        key: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: given[found[1]], value)
         for key, value in STEPS[name]["env"].items()
     }
     temp = folder.parent / "temp"
@@ -120,7 +120,7 @@ def test_no_input_of_the_action_is_in_a_script() -> None:
     for name, each in STEPS.items():
         assert "${{" not in each["run"], name
         assert each["shell"] == "bash"
-    used = re.findall(r"inputs\.(\w+)", json.dumps([each["env"] for each in STEPS.values()]))
+    used = re.findall(r"inputs\.([\w-]+)", json.dumps([each["env"] for each in STEPS.values()]))
     assert sorted(used) == sorted(ACTION["inputs"])
 
 
@@ -131,7 +131,9 @@ def test_the_action_checks_the_files_that_patterns_name_whatever_is_in_their_nam
 
     assert (sound.returncode, sound.stdout) == (0, "4 checked: nothing found\n"), sound.stderr
     assert broken.returncode == 1
-    assert broken.stdout.startswith("::warning file=logs/deep/a b.jsonl,line=2,title=skipped::")
+    assert broken.stdout.startswith("::error file=logs/deep/a b.jsonl,line=2,title=skipped::")
+    settings = {"fail-on": "warning", "ignore": "skipped\n--fail-on=x"}
+    assert step("Check", workspace, files="logs", **settings).returncode == 0
     assert not [*workspace.rglob("*pwned"), *workspace.parent.glob("*pwned")]
 
 

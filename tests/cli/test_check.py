@@ -292,10 +292,10 @@ def test_a_finding_is_an_annotation_at_its_file_and_line_whatever_is_in_its_name
 
     broken, left = commands(told.out)
     assert (told.status, told.err) == (1, "")
-    assert broken[:2] == ("warning", {"file": f"logs/{ODD}.jsonl", "line": "2", "title": "skipped"})
+    assert broken[:2] == ("error", {"file": f"logs/{ODD}.jsonl", "line": "2", "title": "skipped"})
     assert "line 2: not JSON at column 10" in broken[2]
     assert left[1] == {"file": "logs/x\n::error::y.jsonl", "line": "2", "title": "call-without-result"}
-    assert told.out.splitlines()[2:] == ["3 checked: 2 warnings, 1 note"]
+    assert told.out.splitlines()[2:] == ["3 checked: 1 error, 1 warning, 1 note"]
     assert transcripts("check", "logs/sound.jsonl", "--format", "github").out == "1 checked: nothing found\n"
 
 
@@ -323,11 +323,11 @@ def test_junit_has_a_test_for_each_file_and_only_what_fails_the_check_fails_it(t
     (suite,) = ElementTree.fromstring(told.out)
     cases = {case.get("name"): [part.tag for part in case] for case in suite}
 
-    assert suite.attrib == {"name": "stenolog", "tests": "3", "failures": "2", "errors": "0"}
+    assert suite.attrib == {"name": "stenolog", "tests": "3", "failures": "1", "errors": "0"}
     assert cases == {
         f"logs/{ODD}.jsonl": ["failure"],
         "logs/sound.jsonl": [],
-        "logs/x\n::error::y.jsonl": ["failure", "system-out"],
+        "logs/x\n::error::y.jsonl": ["system-out"],
     }
 
 

@@ -166,7 +166,7 @@ def test_check_file_finds_nothing_wrong_with_a_sound_history(cli: Callable[..., 
 def test_check_file_names_what_is_wrong_and_gives_a_request_that_is_right(
     cli: Callable[..., Any], damaged: str, api: str
 ) -> None:
-    told = cli("check", "file", damaged, "--api", api, "--json")
+    told = cli("check", "file", damaged, "--api", api, "--fail-on", "warning", "--json")
     raw = cli("check", "file", damaged, "--api", api, "--raw").out
 
     codes = {note["code"] for note in told.envelope["diagnostics"]}
@@ -191,7 +191,7 @@ def test_a_call_that_a_person_went_on_after_is_closed_by_check_file(
     body = json.loads(cli("check", "file", "over.json", "--raw").out)
 
     assert "nothing to send" in running.out
-    assert (over.status, "preview" in over.out) == (1, False)
+    assert (over.status, over.out.splitlines()[1:]) == (0, ["✓ 1 warning"])
     assert "! 'over' at 3: mended: look has no result, and a person went on\n" in over.err
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "tool", "user"]
     assert body["messages"][2]["content"] == "No result: the call was interrupted."
@@ -210,9 +210,29 @@ def test_of_many_files_check_file_draws_up_a_list(
 
     ran = cli("check", "file", SESSION, damaged, "note.txt")
 
-    assert ran.status == 1
+    assert (ran.status, ran.out.splitlines()[-1][:9]) == (1, "✗ 1 error")
+    (tmp_path / "sound.json").write_text(json.dumps(ORPHAN[:1]))
+    assert "sound.json" not in cli("check", "file", "sound.json", damaged).out
+    ran = cli("check", "file", "-v", "sound.json", damaged, "note.txt")
     assert [line.split()[0] for line in ran.out.splitlines()[:3]] == ["imported", "imported", "refused"]
     assert "    1  none of ours    refused\n" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        ((), 1),
+        (("--ignore", "skipped"), 0),
+        (("--ignore", "skipped", "--fail-on", "warning"), 1),
+    ],
+)
+def test_a_check_of_files_fails_from_the_severity_that_is_asked_for_on(
+    cli: Callable[..., Any], damaged: str, tmp_path: Path, options: tuple[str, ...], status: int
+) -> None:
+    (tmp_path / "cut.jsonl").write_text('{"role": "user", "content": "a"}\n{"ro\n' * 2)
+
+    for command in (("check",), ("check", "file")):
+        assert cli(*command, damaged, "cut.jsonl", *options).status == status
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the recorded transcripts are not beside the checkout")

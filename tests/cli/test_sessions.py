@@ -253,7 +253,7 @@ def test_check_file_closes_every_call_that_a_person_went_on_after(
     body = json.loads(cli("check", "file", "killed.jsonl", "--raw", "--api", "openai-chat").out)
 
     results = [each["content"] for each in body["messages"] if each["role"] == "tool"]
-    assert ran.status == 1
+    assert ran.status == 0
     assert ran.data[0]["problems"]["call-without-result"] == calls - answered
     assert (len(results), results.count(NOT_RUN)) == (calls, calls - answered)
     assert list(validate("openai-chat", body)) == []

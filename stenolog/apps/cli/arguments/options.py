@@ -126,6 +126,22 @@ takes_format = click.option(
     default="text",
     help="For CI: annotations of GitHub, SARIF or JUnit.",
 )
+
+
+def takes_grades(function: F) -> F:
+    """Add the options that decide which findings in files fail a check."""
+    fail_on = click.option(
+        "--fail-on",
+        type=OneOf(["error", "warning"]),
+        default="error",
+        help="Exit with 1 from this severity on.",
+    )
+    ignored = click.option(
+        "--ignore", "ignored", metavar="CODE", multiple=True, help="Leave out these findings; repeatable."
+    )
+    return fail_on(ignored(function))
+
+
 takes_jobs = click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes to use.")
 takes_name = click.argument("target", metavar="CONVERSATION", shell_complete=names)
 

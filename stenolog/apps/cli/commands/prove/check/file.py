@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,11 +17,12 @@ from stenolog.adapters.importers.door.files import regular_file
 from stenolog.adapters.importers.door.record_lines import lines_of
 from stenolog.adapters.importers.importer import import_file
 from stenolog.apps.cli.arguments.agent import print_raw, takes_agent_else
-from stenolog.apps.cli.arguments.options import RegisteredName, takes_format
+from stenolog.apps.cli.arguments.options import RegisteredName, takes_format, takes_grades
 from stenolog.apps.cli.chat.status import is_words
 from stenolog.apps.cli.commands.change.import_ import diagnostics, paths_of
+from stenolog.apps.cli.draw.check_summary import takes_verbose
 from stenolog.apps.cli.framework import command
-from stenolog.apps.cli.lines import CommandResult, Diagnostic, Piece, Severity, line
+from stenolog.apps.cli.lines import CommandResult, Diagnostic, Piece, Severity, counted, line
 from stenolog.apps.cli.terminal import FILES, Bytes, say
 from stenolog.apps.views.asked_request import request_data
 from stenolog.apps.views.lanes import request_of
@@ -39,11 +40,21 @@ if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation
     from stenolog.domain.entry import Entry
 
-FAILS: tuple[Severity, ...] = ("error", "warning")
+FAILS: dict[str, tuple[Severity, ...]] = {"error": ("error",), "warning": ("error", "warning")}
+"""The severities that fail a check, by the option `--fail-on`."""
+LOST = "skipped"
+"""The code of a record that no entry was made of: an error in a check, while an import goes on."""
 ORDINARY = frozenset({"tool-stub", "nothing-said", "trailing-thinking", "opening-note", "media-as-text"})
 """Repairs that a sound log needs too: a foreign log has no cards, and not every API takes everything."""
 LONGEST_FILE = 44
 OUTCOMES = {"imported": "green", "no conversation": "yellow", "refused": "red"}
+
+
+class Grades(NamedTuple):
+    """The severities that fail a check, and the codes of findings that are left out."""
+
+    fails: tuple[Severity, ...] = FAILS["error"]
+    ignored: frozenset[str] = frozenset()
 
 
 class Finding(NamedTuple):
@@ -58,7 +69,11 @@ class Finding(NamedTuple):
 
     @property
     def problems(self) -> list[Diagnostic]:
-        return [note for note in self.notes if note.severity in FAILS]
+        return [note for note in self.notes if note.severity in FAILS["warning"]]
+
+    def graded(self, grades: Grades) -> Finding:
+        """Return the findings without those that are ignored."""
+        return self._replace(notes=tuple(note for note in self.notes if note.code not in grades.ignored))
 
 
 @command("file", example="stenolog check file session.jsonl")
@@ -67,55 +82,92 @@ class Finding(NamedTuple):
     "--api", metavar="API", type=RegisteredName(FORMATS), help="Default: that of the session's answers."
 )
 @click.option("--raw", is_flag=True, help="Only the repaired body.")
+@takes_grades
+@takes_verbose
 @takes_format
 @FILES
 def check_file_command(
-    files: tuple[Path, ...], agent: str | None, api: str | None, raw: bool
+    files: tuple[Path, ...],
+    agent: str | None,
+    api: str | None,
+    raw: bool,
+    fail_on: str,
+    ignored: tuple[str, ...],
+    verbose: bool,
 ) -> CommandResult | None:
     """Say what is wrong with transcripts.
 
-    And show a request that would be accepted. Nothing is stored.
+    With -v or --agent, show a request that would be accepted. Nothing is stored.
     """
     paths = paths_of(files, [])
     if len(paths) > 1 and (raw or agent):
         raise click.UsageError("--raw and --agent are for one file")
     if not raw:
-        return checked_files(paths, agent, api)
+        return checked_files(paths, Grades(FAILS[fail_on], frozenset(ignored)), agent, api, verbose=verbose)
     one = _examined(paths[0], api)
     if shown := _choose(one, agent):
         if note := _preview(shown[1]):
             say(note, mark="·", style="cyan")
         print_raw(shown[1])
         return None
-    return _of_one(one, None)
+    return _of_one(one, None, Grades())
 
 
-def checked_files(files: Sequence[Path], agent: str | None = None, api: str | None = None) -> CommandResult:
+def checked_files(
+    files: Sequence[Path],
+    grades: Grades,
+    agent: str | None = None,
+    api: str | None = None,
+    *,
+    verbose: bool = False,
+) -> CommandResult:
     """Return what is wrong with transcripts, and of one of them a request."""
     if len(files) == 1:
-        one = _examined_or_refused(files[0], api)
-        return _of_one(one, _choose(one, agent) if one.outcome != "refused" else None)
-    found = [_examined_or_refused(file, api) for file in files]
+        one = _examined_or_refused(files[0], api).graded(grades)
+        shown = _choose(one, agent) if one.outcome != "refused" else None
+        return _of_one(one, shown, grades, verbose=verbose or agent is not None)
+    found = [_examined_or_refused(file, api).graded(grades) for file in files]
+    notes = tuple(note for one in found for note in one.notes)
     return CommandResult(
         [_data(one) for one in found],
-        lambda: _table(found),
-        any(one.problems for one in found),
-        tuple(note for one in found for note in one.notes),
-        messages=(),
+        lambda: _table(found, verbose=verbose),
+        _has_failed(notes, grades),
+        notes,
+        messages=notes if verbose else (),
+        closing=(_verdict(notes, grades),),
         checked=tuple(one.file for one in found),
-        fails=FAILS,
+        fails=grades.fails,
     )
 
 
-def _of_one(one: Finding, shown: tuple[tuple[Entry, ...], Request] | None) -> CommandResult:
+def _of_one(
+    one: Finding,
+    shown: tuple[tuple[Entry, ...], Request] | None,
+    grades: Grades,
+    *,
+    verbose: bool = False,
+) -> CommandResult:
+    """Return the result of one file: what it is, the findings, and at the end a request."""
     return CommandResult(
         [{**_data(one), "request": request_data(shown[1]) if shown else None}],
-        lambda: _all_sections(one, shown),
-        failed=bool(one.problems),
+        lambda: _what(one),
+        failed=_has_failed(one.notes, grades),
         diagnostics=one.notes,
+        closing=(*_end(shown, verbose=verbose), _verdict(one.notes, grades)),
         checked=(one.file,),
-        fails=FAILS,
+        fails=grades.fails,
     )
+
+
+def _verdict(notes: Sequence[Diagnostic], grades: Grades) -> Piece:
+    counts = Counter(note.severity for note in notes)
+    words = ", ".join(counted(counts[each], each) for each in FAILS["warning"] if counts[each])
+    mark = ("✗ ", "red") if _has_failed(notes, grades) else ("✓ ", "green")
+    return line(mark, words or "nothing is wrong")
+
+
+def _has_failed(notes: Iterable[Diagnostic], grades: Grades) -> bool:
+    return any(note.severity in grades.fails for note in notes)
 
 
 def _examined_or_refused(file: Path, api: str | None) -> Finding:
@@ -136,7 +188,10 @@ def _examined(file: Path, api: str | None) -> Finding:
         requests = [built for conversation in conversations for built in _requests(conversation, api)]
         anomalies = [note for conversation in conversations for note in _anomalies(conversation)]
         repairs = [note for entries, request in requests for note in _repairs(file, request, entries)]
-        notes = (*diagnostics(report), *anomalies, *closed, *dict.fromkeys(repairs))
+        read = (
+            note._replace(severity="error") if note.code == LOST else note for note in diagnostics(report)
+        )
+        notes = (*read, *anomalies, *closed, *dict.fromkeys(repairs))
         return Finding(
             file=report.file,
             format=report.format,
@@ -235,20 +290,20 @@ def _data(found: Finding) -> dict[str, Any]:
     return {**fields, "agents": agents, "problems": problems}
 
 
-def _all_sections(found: Finding, shown: tuple[tuple[Entry, ...], Request] | None) -> Iterator[Piece]:
-    from stenolog.apps.cli.draw.layout import wrapped
-    from stenolog.apps.cli.draw.views import drawn_request
-
+def _what(found: Finding) -> Iterator[Piece]:
     style = OUTCOMES[found.outcome]
     yield line(
         (found.file, "bold"), f"  {found.format}  ", (found.outcome, style), f"  {found.entries} entries"
     )
-    if shown:
+
+
+def _end(shown: tuple[tuple[Entry, ...], Request] | None, *, verbose: bool) -> Iterator[Piece]:
+    from stenolog.apps.cli.draw.layout import wrapped
+    from stenolog.apps.cli.draw.views import drawn_request
+
+    if shown and verbose:
         yield from drawn_request(shown[1], shown[0])
-    preview = _preview(shown[1]) if shown else ""
-    if not found.problems:
-        yield line(("✓ ", "green"), f"nothing is wrong{' with the transcript' if preview else ''}")
-    if preview:
+    if shown and (preview := _preview(shown[1])):
         yield wrapped(("· ", "cyan"), preview, hang=2)
 
 
@@ -260,10 +315,12 @@ def _preview(request: Request) -> str:
     return f"nothing to send: {request.reason}{end}"
 
 
-def _table(found: list[Finding]) -> Iterator[Piece]:
+def _table(found: list[Finding], *, verbose: bool) -> Iterator[Piece]:
     from stenolog.apps.cli.draw.layout import heading
 
     for one in found:
+        if not (verbose or one.problems):
+            continue
         yield line(
             (f"{one.outcome:<16}", OUTCOMES[one.outcome]),
             f"{one.format:<12}",

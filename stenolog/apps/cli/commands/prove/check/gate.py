@@ -71,7 +71,8 @@ def check_gate_command(
         head = regression.header({name: FORMATS[name] for name in apis or FORMATS}, policy_of(written))
         requests = _requests(logs, head, passed)
         if out is None or out == STDOUT:
-            return _streamed(head, [request.digest for request in requests], passed)
+            made = [request.digest for request in requests]
+            return _streamed(head, made, passed, is_asked=out == STDOUT)
         fresh = (Compared(each.place, "same") for each in _written(requests, head, out))
         return _answer(head, head, out, fresh, passed, compared=False)
     if out == STDOUT:
@@ -163,7 +164,9 @@ def _written(requests: Iterable[Fresh], head: Header, out: Path) -> Iterator[Fre
             yield request
 
 
-def _streamed(head: Header, digests: Sequence[Digest], passed: SkippedConversations) -> CommandResult:
+def _streamed(
+    head: Header, digests: Sequence[Digest], passed: SkippedConversations, *, is_asked: bool
+) -> CommandResult:
     def data() -> Iterator[dict[str, Any]]:
         yield regression.header_data(head)
         yield from map(regression.data, digests)
@@ -172,7 +175,10 @@ def _streamed(head: Header, digests: Sequence[Digest], passed: SkippedConversati
         yield regression.header_line(head)
         yield from map(regression.line, digests)
 
-    return CommandResult(data, draw, passed.failed, passed.notes, streams=True)
+    words = f"digests of {counted(len(digests), 'request')}: keep them with -o FILE, compare --against FILE"
+    said = () if is_asked else (Diagnostic("note", "digests", words),)
+    messages = (*passed.notes, *said)
+    return CommandResult(data, draw, passed.failed, passed.notes, streams=True, messages=messages)
 
 
 def _answer(
