@@ -84,7 +84,7 @@
     const seen = (kind, at, length) => (places[kind] ??= []).push([at, length]);
     let verdict;
     try {
-      verdict = await stenologEvidence.verify(pieces(file, mine), { head, key, seen });
+      verdict = await stenologEvidence.verify(pieces(file, mine), { head: head || undefined, key: key || undefined, seen });
     } catch (error) {
       verdict = { exit: 2, check: "", why: `The file cannot be read: ${error.message}` };
     }

@@ -167,7 +167,7 @@ class Pack {
   position = 0; digest = ""; times = []; unnamed = []; receipts = new Map();
   withheld = new Set(); erased = []; blobs = new Set(); requests = []; signed = [];
 
-  constructor(head = "", key = "") {
+  constructor(head, key) {
     Object.assign(this, { wantedHead: head, wantedKey: key });
   }
 
@@ -185,7 +185,7 @@ class Pack {
     if (before < 2 && this.part >= 2) this.checkLineage();
     if (before < 3 && this.part >= 3) {
       need(this.times[0] === this.said.from && this.times.at(-1) === this.said.to, "head");
-      need(this.said.head === this.digest && this.digest === (this.wantedHead || this.digest), "head");
+      need(this.said.head === this.digest && (this.wantedHead ?? this.digest) === this.digest, "head");
     }
     if (before < 5 && this.part >= 5) this.of = this.all.hex();
     need(![5, 6].includes(this.part) || line.of === this.of, "content");
@@ -259,13 +259,12 @@ class Pack {
   }
 
   check_heads({ heads }) {
-    const [number, newest, total] = this.said.log_head.split("-");
-    need(number === String(this.record) && this.record === this.records, "log_head");
-    need(rises(heads.map(([stream]) => stream)), "log_head");
-    const own = JSON.stringify([this.stream(), this.position, this.digest]);
-    need(heads.some((row) => JSON.stringify(row) === own), "log_head");
+    const newest = this.said.log_head.split("-")[1] ?? "", own = JSON.stringify([this.stream(), this.position, this.digest]);
     const rows = heads.flatMap(([stream, position, digest]) => [[stream, position], digest]);
-    need(hashed([number, newest], this.chained, ...rows) === total, "log_head");
+    const total = hashed([this.record, newest], this.chained, ...rows);
+    need(this.said.log_head === `${this.record}-${newest}-${total}`, "log_head");
+    need(this.record === this.records && rises(heads.map(([stream]) => stream)), "log_head");
+    need(heads.some((row) => JSON.stringify(row) === own), "log_head");
     this.log_head = this.said.log_head;
   }
 
@@ -283,7 +282,7 @@ class Pack {
 
   check_end({ end, sha256 }) {
     need(end === this.lines - 1 && sha256 === this.all.hex(), "end");
-    need(!this.wantedKey || this.signed.some(([key]) => key === this.wantedKey), "key");
+    need((this.wantedKey ?? null) === null || this.signed.some(([key]) => key === this.wantedKey), "key");
   }
 }
 
@@ -312,7 +311,7 @@ function joined(pieces) {
 
 // The verdict on a pack whose bytes come in pieces: exit, check, line, and what it shows.
 // `seen` is called for each checked line: its kind, and its place and length in the file.
-async function verify(pieces, { head = "", key = "", seen = () => {} } = {}) {
+async function verify(pieces, { head, key, seen = () => {} } = {}) {
   const pack = new Pack(head, key);
   try {
     for await (const [line, at] of linesOf(pieces)) {
@@ -338,7 +337,7 @@ globalThis.stenologEvidence = { verify };
 
 if (typeof module !== "undefined") {
   module.exports = { verify };
-  if (require.main === module) main(process.argv.slice(2));
+  if (require.main === module) main();
 }
 
 function told({ exit, check, line, conversation, entries, ...more }) {
@@ -348,20 +347,14 @@ function told({ exit, check, line, conversation, entries, ...more }) {
   return [[verified, `refused: ${check}, line ${line}`, "not a pack", unsigned][exit], ...facts];
 }
 
-async function main(words) {
-  const options = {};
-  const names = [];
-  while (words.length) {
-    const word = words.shift();
-    if (word === "--json") options.json = true;
-    else if (word === "--head" || word === "--key") options[word.slice(2)] = words.shift();
-    else names.push(word);
-  }
+async function main() {
   try {
-    if (names.length !== 1 || names[0].startsWith("-")) throw new Error("expected one pack: verify.js PACK [--head HEAD] [--key KEY] [--json]");
-    const verdict = await verify(require("fs").createReadStream(names[0]), options);
-    if (options.json) console.log(JSON.stringify(verdict));
-    else told(verdict).forEach((line) => console.log(line));
+    const text = { type: "string" };
+    const options = { head: text, key: text, json: { type: "boolean" } };
+    const { values, positionals } = require("util").parseArgs({ allowPositionals: true, options });
+    if (positionals.length !== 1) throw new Error("expected verify.js PACK [--head HEAD] [--key KEY] [--json]");
+    const verdict = await verify(require("fs").createReadStream(positionals[0]), values);
+    console.log(values.json ? JSON.stringify(verdict) : told(verdict).join("\n"));
     process.exitCode = verdict.exit;
   } catch (error) {
     console.error(error.message);

@@ -52,8 +52,8 @@ class Case(NamedTuple):
     """A pack, and the head and the key that its reader expects."""
 
     pack: bytes
-    head: str = ""
-    key: str = ""
+    head: str | None = None
+    key: str | None = None
 
 
 def verdicts(cases: Sequence[Case], *, bare: bool = False) -> list[dict[str, Any]]:

@@ -97,6 +97,8 @@ FORGERIES = [
     ('"from":7', '"from":6', 1, "head", 4),
     ('"to":7', '"to":9', 1, "head", 4),
     ('"log_head":"1-1-', '"log_head":"1-2-', 1, "log_head", 5),
+    ('"log_head":"1-1-', '"log_head":"', 1, "log_head", 5),
+    ('"}\n{"record"', '-"}\n{"record"', 1, "log_head", 5),
     ('"name":"demo"', '"name":"dem0"', 1, "record", 2),
     ('"salt":"ab', '"salt":"AB', 1, "form", 2),
     ('"id":"e1"', '"id":"e1\\n7"', 1, "form", 3),
@@ -162,5 +164,7 @@ def test_a_program_is_told_by_the_exit_code(command: list[str], tmp_path: Path) 
 
     code, told = run(pack, "--head", HEAD, "--key", PUBLIC[0], "--json")
     assert (code, json.loads(told)["requests"]) == (0, [1])
-    given: list[list[object]] = [[pack], [pack, "--head", "00"], [other], [tmp_path / "none"], []]
-    assert [run(*arguments)[0] for arguments in given] == [0, 1, 2, 2, 2]
+    given: list[list[object]] = [[pack], [pack, "--head", ""], [pack, "--key", ""]]
+    assert [run(*arguments)[0] for arguments in given] == [0, 1, 1]
+    given = [[other], [tmp_path / "none"], [], [pack, "--head"], [pack, "--no"]]
+    assert [run(*arguments)[0] for arguments in given] == [2, 2, 2, 2, 2]
