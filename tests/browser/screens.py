@@ -43,10 +43,10 @@ SCREENS = {
     "machine": Screen(
         f"/machine/{DEMO}?at={AT}&agent=reviewer", "Machine of reviewer", HERE, "Machine", True
     ),
-    "difference": Screen(f"/diff/{DEMO}?at={AT}&agent=reviewer", "with position", HERE, "Diff"),
+    "difference": Screen(f"/diff/{DEMO}?at={AT}&agent=reviewer", "with entry", HERE, "Diff"),
     "compaction": Screen(f"/compaction/{DEMO}?at=21&agent=coder", "summary", AT_SUMMARY, "Compaction"),
     "what if": Screen(
-        f"/whatif/{DEMO}?at={AT}&agent=reviewer", "What if reviewer at 9", HERE, "What if", True
+        f"/whatif/{DEMO}?at={AT}&agent=reviewer", "What if reviewer at entry 9", HERE, "What if", True
     ),
     "what if, answered": Screen(f"/whatif/{DEMO}?at=21&agent=coder&budget=120&mode=run", "over-budget"),
     "compaction, one put back": Screen(f"/compaction/{DEMO}?at=21&agent=coder&with=3", "put back"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -11,8 +12,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
+from uuid import UUID, uuid5
 
 import pytest
+
+from tests.requests.judging import SHARED
 
 from . import browsing, sessions
 from .browsing import FINDINGS, Scheme
@@ -173,7 +177,12 @@ def test_another_server_of_this_machine_is_sent_neither_the_cookie_nor_the_place
 SESSIONS = 300
 IMPORT_MS = 120_000
 BAKERY = Path(__file__).parents[2] / "docs" / "examples" / "session.jsonl"
+TRANSCRIPTS = SHARED / "transcripts"
+MOST_COPIED = 250_000
+ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+DONE = re.compile(r"30\d files, \d+ conversations; 1 not recognised")
 QUESTION = "How many loaves does oven.py bake at most?"
+NEW = "Is this one new?"
 DROP = """([name, text]) => {
     const data = new DataTransfer();
     data.items.add(new File([text], name));
@@ -186,13 +195,23 @@ def message(words: str) -> str:
     return json.dumps({"role": "user", "content": words}) + "\n"
 
 
+def copied(source: Path, number: int) -> str:
+    """Return another session of the same words: its ids are new."""
+    return ID.sub(lambda found: str(uuid5(UUID(found.group()), str(number))), source.read_text())
+
+
 @pytest.fixture(scope="module")
 def sessions_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the real sessions that are here, the example, and copies of the small ones."""
     folder = tmp_path_factory.mktemp("sessions")
-    for number in range(SESSIONS - 2):
-        (folder / f"{number:03}.jsonl").write_text(message(f"What is {number}?"))
+    found = [path for name in ("claude_code", "codex") for path in (TRANSCRIPTS / name).glob("*.jsonl")]
+    originals = [BAKERY, *sorted(found)]
+    small = [path for path in originals if path.stat().st_size < MOST_COPIED]
+    for path in originals:
+        shutil.copy(path, folder)
+    for number in range(SESSIONS - len(originals) - 1):
+        (folder / f"{number:03}.jsonl").write_text(copied(small[number % len(small)], number))
     (folder / "note.json").write_text("{}")
-    shutil.copy(BAKERY, folder)
     return folder
 
 
@@ -203,10 +222,10 @@ def stranger(sessions_folder: Path) -> Iterator[str]:
         yield address
 
 
-def tab_to(page: Page, wanted: str) -> None:
+def tab_to(page: Page, wanted: str, key: str = "Tab") -> None:
     """Press Tab until an element has the focus, which must be seen."""
     for _ in range(MOST_TABS):
-        page.keyboard.press("Tab")
+        page.keyboard.press(key)
         if page.evaluate("wanted => document.activeElement.matches(wanted)", wanted):
             break
     else:
@@ -214,21 +233,22 @@ def tab_to(page: Page, wanted: str) -> None:
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
 
 
-def go_to(page: Page, wanted: str, shows: str) -> None:
+def go_to(page: Page, wanted: str, shows: str, key: str = "Tab") -> None:
     """Reach a link by Tab, follow it, and wait for the page."""
-    tab_to(page, wanted)
+    tab_to(page, wanted, key)
     page.keyboard.press("Enter")
     page.get_by_text(shows).first.wait_for()
 
 
-def press_until(page: Page, key: str, words: str) -> None:
-    """Press a key until the chosen entry of Read has these words."""
+def press_until(page: Page, key: str, wanted: str) -> str:
+    """Press a key until the chosen entry of Read has this in it; return its words."""
+    found = page.locator(f".item[aria-current=true] {wanted}")
     for _ in range(MOST_TABS):
-        if words in page.inner_text(".item[aria-current=true]"):
-            return
+        if found.count():
+            return found.first.inner_text()
         page.keyboard.press(key)
         page.wait_for_timeout(200)
-    pytest.fail(f"{words!r} is not reached by {key}")
+    pytest.fail(f"{wanted} is not reached by {key}")
 
 
 def test_the_list_says_how_far_an_import_is_without_a_reload_and_can_be_used_meanwhile(
@@ -237,11 +257,12 @@ def test_the_list_says_how_far_an_import_is_without_a_reload_and_can_be_used_mea
     with browsing.opened(browser, stranger) as (page, _):
         page.evaluate("window.isSame = true")
         page.get_by_role("searchbox").fill("what")
-        page.get_by_text("300 files, 299 conversations; 1 not recognised").first.wait_for(timeout=IMPORT_MS)
+        page.get_by_text(DONE).first.wait_for(timeout=IMPORT_MS)
         page.get_by_text("Not imported, and why").click()
         page.get_by_text("note.json").wait_for()
-        (sessions_folder / "new.jsonl").write_text(message("Is this one new?"))
-        page.get_by_text("Is this one new?").wait_for()
+        new = copied(BAKERY, SESSIONS).replace(QUESTION, NEW).replace("2026-11-20", "2026-11-21")
+        (sessions_folder / "new.jsonl").write_text(new)
+        page.get_by_text(NEW).wait_for()
         assert page.get_by_role("searchbox").input_value() == "what"
         assert page.locator("#importing details").get_attribute("open") is not None
         assert page.evaluate("window.isSame")
@@ -258,30 +279,33 @@ def test_by_keyboard_alone_a_stranger_reads_a_session_and_finds_the_dearest_requ
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
     with browsing.opened(browser, stranger, scheme=scheme, width=width) as (page, _):
-        page.get_by_text("files, ").first.wait_for(timeout=IMPORT_MS)
-        page.get_by_role("link", name=QUESTION).wait_for()
+        page.get_by_text(DONE).first.wait_for(timeout=IMPORT_MS)
+        page.locator("#found tbody tr").first.wait_for()
         looked("1-list")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")  # past the form
         tab_to(page, "#found a[href*='/read/']")
-        assert page.evaluate("document.activeElement.textContent").startswith(QUESTION)
         page.keyboard.press("Enter")
-        page.locator(".item[aria-current=true]").wait_for()
-        assert QUESTION in page.inner_text(".item[aria-current=true]")
+        page.locator(".item[aria-current=true][data-turn='1']").wait_for()
+        page.keyboard.press("j")
+        page.locator("#panel").get_by_text("is sent at entry").wait_for()
         looked("2-read")
-        go_to(page, "header .home", "Cost of all")
+        go_to(page, "header .home", "Cost of all", "Shift+Tab")
         go_to(page, "#found a[href$='/costs']", "The dearest requests")
+        # Requests are counted and compared while one looks.
+        page.locator("main [role=status]").wait_for(state="detached", timeout=IMPORT_MS)
+        why = page.locator("main table tbody tr:first-child td:last-child").first
+        why.filter(has_text=re.compile(r"\w")).wait_for(timeout=IMPORT_MS)
         looked("3-dearest")
-        go_to(page, "main table a[href*='/cost/']", "Cache misses")
-        dearest = page.get_by_role("row").filter(has_text="request").nth(1)
-        assert "cause not known from this log" in dearest.inner_text()
-        looked("4-why")
         go_to(page, "main table a[href*='/read/']", "cache missed")
-        # The first call reads oven.py: who has asked for that?
-        press_until(page, "g", QUESTION)
-        press_until(page, "j", "cat oven.py")
-        tab_to(page, "#ask [name=words]")
-        page.keyboard.type("oven.py")
+        assert "tokens read anew" in press_until(page, "k", ".miss")
+        looked("4-why")
+        # The words of a call: which entry had them before the model?
+        call = press_until(page, "k", ".gist:not(:empty)")
+        page.keyboard.press("w")
+        page.keyboard.type(max(call.split(), key=len))
         page.keyboard.press("Enter")
-        page.locator("#origins").get_by_text("entry 2").first.wait_for()
+        page.locator("#origins").get_by_text("was in entry").first.wait_for()
         looked("5-who-asked")
 
 

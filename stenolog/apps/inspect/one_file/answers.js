@@ -123,7 +123,7 @@ const fetched = await (async () => {
 
   // A text; of a very long one the beginning, until somebody asks for the rest.
   function words(text) {
-    const shown = make("pre", { class: "words" }, text.slice(0, MOST_CHARACTERS));
+    const shown = make("pre", { class: "words", ...(text.length > 500 || text.split("\n").length > 13 ? { tabindex: 0 } : {}) }, text.slice(0, MOST_CHARACTERS));
     if (text.length > MOST_CHARACTERS) {
       const more = make("button", { type: "button" }, `${count(text.length - MOST_CHARACTERS)} characters more`);
       more.addEventListener("click", () => shown.replaceChildren(plain(text)));

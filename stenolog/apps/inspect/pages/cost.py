@@ -98,7 +98,7 @@ def _picture(query: Query, numbers: Stats | None, misses: list[CacheCall]) -> Ma
 def _note(call: CacheCall) -> Note:
     cost = call.cost(listed())
     price = f"{call.missed:,} tokens" if cost is None else f"{usd(cost)} USD"
-    return Note(call.position, price, call.cause.kind)
+    return Note(call.position, price, call.cause.kind.removesuffix(" from this log"))
 
 
 def twin(query: Query) -> Answer:

@@ -282,7 +282,7 @@ const dialog = document.getElementById("keys");
 const keys = {
   j: () => step(1), k: () => step(-1), "]": () => turnBeside(1), "[": () => turnBeside(-1),
   g: () => go(1, { isJump: true, focuses: true }), G: () => go(state.head, { isJump: true, focuses: true }),
-  e: () => mark("error", "›"), E: () => mark("error", "‹"), w: () => { if (ask) { choose(); origins(); } },
+  e: () => mark("error", "›"), E: () => mark("error", "‹"), w: () => { if (!ask) return; if (selected()) { choose(); origins(); } else ask.elements.words.focus(); },
   o: () => { const all = [...(item(state.at)?.querySelectorAll("details") ?? [])], opens = all.some((each) => !each.open); for (const each of all) each.open = opens; },
   "?": () => dialog.showModal(),
 };
