@@ -264,11 +264,11 @@ def test_at_a_terminal_they_are_imported_after_a_yes(tmp_path: Path, monkeypatch
         assert terminal.ended() == 130
 
 
-# The how-to names every address of the pages, and everything that one takes.
+# The reference names every address of the pages, and everything that one takes.
 
 
-HOW_TO = (ROOT / "docs" / "how-to" / "inspect.md").read_text("utf-8")
-TABLE = HOW_TO.partition("## Addresses")[2]
+ADDRESSES = (ROOT / "docs" / "reference" / "addresses.md").read_text("utf-8")
+TABLE = ADDRESSES.partition("## Pages of the inspector")[2]
 PATHS = sorted({*(page.path for page in PAGES), *(page.twin_path for page in PAGES if page.twin)})
 PATHS += [text.path for text in TEXTS]
 SOURCES = [path.read_text("utf-8") for path in (ROOT / "stenolog" / "apps" / "inspect").rglob("*.py")]
@@ -277,7 +277,7 @@ TAKEN = sorted({*NAMED, *CONDITIONS, *FIELDS, "edit"})
 WRONG = ("9" * 5_000, "-1", "9-3", "99:x", "\x00", '{"x":' * 5_000, "0001-01-01T00:00:00+14:00")
 
 
-def test_every_address_is_in_the_how_to(tmp_path: Path) -> None:
+def test_every_address_is_in_the_reference(tmp_path: Path) -> None:
     with stenolog.open(tmp_path / "talks.db") as log:
         routes = [route for route in stenolog.inspector(log).routes if isinstance(route, Route)]
     first = {route.path.split("/")[1].removesuffix(".json") for route in routes} - {"index"}
@@ -285,7 +285,7 @@ def test_every_address_is_in_the_how_to(tmp_path: Path) -> None:
     assert missing == []
 
 
-def test_everything_that_an_address_takes_is_in_the_how_to() -> None:
+def test_everything_that_an_address_takes_is_in_the_reference() -> None:
     assert {"at", "agent", "q", "turn", "of"} < NAMED
     assert [name for name in TAKEN if f"`{name}`" not in TABLE] == []
 

@@ -16,7 +16,7 @@ WIDE, HIGH = 960, 320
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 46, 34
 COLUMNS = 160
 """Places beside each other that can be seen apart; a link goes to the request of each."""
-NOTE, NOTE_WIDE = 22, 156
+NOTE, NOTE_WIDE = 19, 130
 """The letters and the room of a note."""
 DOTS = 60
 """Up to so many calls, each has a dot."""
