@@ -95,11 +95,11 @@ def test_the_request_of_the_last_call_is_shown_with_reasons_and_omissions(
         page.get_by_text("What coder was sent at entry 34").wait_for()
         shown = page.inner_text("#side")
 
-        assert "answered at 35" in shown
+        assert "answered at entry 35" in shown
         assert "the same as was sent" in shown
-        assert "covered: a summary replaces it" in shown
-        assert "over-budget: it is older than what the budget has room for" in shown
-        assert "no-room: there is no room for it beside what must stay" in shown
+        assert "left out: a summary replaces it" in shown
+        assert "left out: it is older than what the budget has room for" in shown
+        assert "left out: there is no room for it beside what must stay" in shown
         assert '<message sender="reviewer">' in shown
         assert page.locator("#panel li.left-out").count() == 5
         page.locator("#panel .part a").first.click()

@@ -75,7 +75,7 @@ def test_each_lane_is_shown_by_its_link(visit: Open) -> None:
 
     page.get_by_role("navigation", name="Agents").get_by_role("link", name="reviewer").click()
 
-    page.get_by_role("heading", name="Machine of reviewer at 9").wait_for()
+    page.get_by_role("heading", name="Machine of reviewer at entry 9").wait_for()
 
 
 # The what-if bar in a browser: the request follows each notch, the newest wins, and a fork is a form.
