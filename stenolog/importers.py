@@ -109,10 +109,12 @@ if TYPE_CHECKING:
     from .projections.formats.openai_chat.read import user_parts as openai_user_parts
     from .projections.formats.openai_responses.read import assistant_parts as openai_item_parts
     from .projections.moments.moment import Moment
+    from .projections.moments.session import AgentSession, SessionFile, as_lines
 
 _LATE = {
     "litellm_answer": "adapters.importers.conversion.litellm:litellm_answer",
     "litellm_usage": "adapters.importers.conversion.litellm:litellm_usage",
+    "AgentSession": "projections.moments.session:AgentSession",
     "BlockContext": "adapters.importers.conversion.part_tables:BlockContext",
     "EXPORTERS": "adapters.conversation.queries.exporters:EXPORTERS",
     "Exporter": "adapters.conversation.queries.exporters:Exporter",
@@ -123,6 +125,8 @@ _LATE = {
     "PartTable": "adapters.importers.conversion.part_tables:PartTable",
     "RecordSpool": "adapters.importers.door.record_spool:RecordSpool",
     "StreamedRecords": "adapters.importers.door.record_spool:StreamedRecords",
+    "SessionFile": "projections.moments.session:SessionFile",
+    "as_lines": "projections.moments.session:as_lines",
     "SessionConverter": "adapters.importers.conversion.session_converter:SessionConverter",
     "blocks_in": "adapters.importers.conversion.part_tables:blocks_in",
     "call_maker": "adapters.importers.conversion.part_tables:call_maker",
@@ -159,6 +163,7 @@ __all__ = [
     "LONGEST_LINE",
     "SQLITE",
     "SUFFIXES",
+    "AgentSession",
     "Answer",
     "Append",
     "Blobs",
@@ -188,6 +193,7 @@ __all__ = [
     "Refused",
     "Report",
     "SessionConverter",
+    "SessionFile",
     "SettingsWriter",
     "Skipped",
     "SourceConversation",
@@ -199,6 +205,7 @@ __all__ = [
     "arguments",
     "as_dict",
     "as_int",
+    "as_lines",
     "as_list",
     "as_str",
     "as_time",

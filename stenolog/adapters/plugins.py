@@ -229,6 +229,14 @@ class ProgramRegistry(LazyRegistry[T]):
     def _values(self, values: dict[str, T]) -> None:
         self._seen, self._all = -1, values
 
+    def add_late(self, name: str, make: Callable[[], T]) -> None:
+        # Whoever registers a value loads no program.
+        seen, self._seen = self._seen, PROGRAMS.changes
+        try:
+            super().add_late(name, make)
+        finally:
+            self._seen = seen
+
     def _take(self, program: Program) -> None:
         raise NotImplementedError
 

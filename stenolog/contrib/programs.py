@@ -296,8 +296,12 @@ OPENHANDS = _program(
 )._replace(requests=plugins.RequestSigns("openhands", ("openhands",)))
 OTLP = _program(_file("otlp", "spans of OTLP", "otlp.spans:OTLP", plugins.shows("resourceSpans")))
 PI = _program(
-    _file("pi", "a pi session", "pi:PI", plugins.shows("id", "cwd", "timestamp", type="session"))
-)._replace(folders=(plugins.SessionFolder("PI_CODING_AGENT_DIR", ".pi/agent", "sessions"),))
+    _file("pi", "a pi session", "pi.sessions:PI", plugins.shows("id", "cwd", "timestamp", type="session"))
+)._replace(
+    folders=(plugins.SessionFolder("PI_CODING_AGENT_DIR", ".pi/agent", "sessions"),),
+    executable="pi",
+    exporter=plugins.Reference("stenolog.contrib.pi.session_file", "TO_PI"),
+)
 PYDANTIC_AI = _program(
     _file(
         "pydantic-ai",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, Self, TextIO, TypeAlias, TypeVar
 import click
 from pydantic_core import to_json
 
+from stenolog.domain.errors import CallerError
 from stenolog.projections.terminal_text import safe, safe_json
 
 from .lines import Diagnostic, Piece, TextLine, envelope
@@ -237,6 +238,29 @@ def there(path: Path) -> Path:
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
+
+
+def new_file(path: Path, text: str) -> bool:
+    """Write a new file, which appears once it is complete; return False if it is there with this text.
+
+    Folders are made. Raises `CallerError` if another file is there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with open(part, "x", encoding="utf-8", newline="\n", opener=_private) as stream:
+            stream.write(text)
+        try:
+            os.link(part, path)
+        except FileExistsError:
+            if path.is_file() and path.read_bytes() == text.encode():
+                return False
+            raise CallerError(
+                f"{path}: expected no file, found one: its program has gone on with it"
+            ) from None
+        return True
+    finally:
+        part.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -192,3 +192,32 @@ def kind_of(one: Block, thoughts: Sequence[str], results: Sequence[str]) -> Bloc
     """Return a block with its kind, by its value's type."""
     type = one.value.get("type") if isinstance(one.value, Mapping) else None
     return one._replace(kind="thought" if type in thoughts else "result" if type in results else "")
+
+
+FORM = frozenset(
+    {
+        *("annotations", "cache_control", "detail", "phase", "role", "status", "type"),
+        *("internal_chat_message_metadata_passthrough", "metadata"),
+    }
+)
+"""Fields that say in which form a program sends something, and not what."""
+
+
+def content_of(block: Block) -> tuple[str, ...]:
+    """Return what a block says, and whether the model said it, in whatever form a program sends it."""
+    # Programs trim texts, order keys, and write a text alone or in a list, each in its own way.
+    said = block.value if isinstance(block.value, Mapping) else {}
+    is_own = "assistant" in (said.get("role"), block.key.partition(" ")[0])
+    return (str(is_own), *sorted(_leaves(by_hash(said or block.value))))
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            if name not in FORM:
+                yield from _leaves(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _leaves(each)
+    elif value not in (None, False, ""):
+        yield "".join(str(value).split())

@@ -12,13 +12,15 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stenolog.adapters.plugins import LazyRegistry
+from stenolog.adapters.plugins import LazyRegistry, ProgramRegistry
 from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.domain.errors import CallerError
 from stenolog.domain.policy import PolicyLike
+from stenolog.projections.programs import Program
 
 if TYPE_CHECKING:
     from stenolog.projections.moments.moment import Moment
+    from stenolog.projections.moments.session import AgentSession, SessionFile
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Exporter:
     `of_one_agent` is False. `write_folder(conversation, folder)` returns the file written.
     `write_moment(moment)` returns the request of a `Moment` as text. `write_redacted(conversation, stream,
     redaction)` writes what a `Redaction` leaves. `write_pack(conversation, stream, asked)` writes evidence.
+    `write_session(session)` returns the `SessionFile` of an agent's `AgentSession`, which a program goes on
+    with.
     """
 
     name: str
@@ -39,9 +43,16 @@ class Exporter:
     write_moment: Callable[[Moment], str] | None = None
     write_redacted: Callable[..., object] | None = None
     write_pack: Callable[..., Any] | None = None
+    write_session: Callable[[AgentSession], SessionFile] | None = None
 
 
-EXPORTERS: LazyRegistry[Exporter] = LazyRegistry("a format to export")
+class _Exporters(ProgramRegistry[Exporter]):
+    def _take(self, program: Program) -> None:
+        if program.exporter is not None:
+            self._take_late(program.name, program.exporter)
+
+
+EXPORTERS: LazyRegistry[Exporter] = _Exporters("a format to export")
 """Every exporter by its name."""
 _SHIPPED = "stenolog.adapters.importers.own.shipped_exporters"
 _PAGE = "stenolog.apps.inspect.one_file.exporter"  # by its name, as a plugin's: an app is above us
@@ -72,11 +83,23 @@ def export(
         return moment(conversation, whose, at, form, api=api, policy=policy)
     if not (at is None and api is None and policy is None):
         raise CallerError(f"{form!r} is of the whole conversation: expected no position, API or policy")
+    if exporter.write_session is not None:
+        return exporter.write_session(session_of(conversation, _whose(conversation, exporter, agent))).text
     if exporter.write is None:
         raise CallerError(f"{form!r} is written into a folder: expected a form of text, such as 'jsonl'")
     stream = StringIO()
     exporter.write(conversation, stream, _whose(conversation, exporter, agent))
     return stream.getvalue()
+
+
+def session_of(conversation: StreamHandle, agent: str, at: int | None = None) -> AgentSession:
+    """Return an agent's session up to a position, for the exporters of programs' sessions.
+
+    Raises `AgentNotFoundError`, and `InvalidEventError` if the agent was told nothing.
+    """
+    from stenolog.projections.moments import session  # late, as below
+
+    return session.session_of(list(conversation.entries(at=at)), agent, conversation.log.blobs)
 
 
 def moment(

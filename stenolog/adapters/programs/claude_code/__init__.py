@@ -99,6 +99,7 @@ PROGRAM = Program(
         session_of=_session_of,
     ),
     wrapped=(r"\s*<system-reminder\b",),
+    exporter=Reference(f"{__name__}.session_file", "TO_CLAUDE_CODE"),
     api=Reference("stenolog.projections.formats.anthropic.write", "NAME"),
     first_party=("_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL", "ANTHROPIC_BASE_URL"),
 )

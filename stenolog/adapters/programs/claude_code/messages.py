@@ -35,7 +35,7 @@ Block: TypeAlias = dict[str, Any]
 Kind: TypeAlias = Literal["person", "system", "result", "interrupted"]
 
 _NOT_ASKED = "No response requested."
-_INTERRUPTED = re.compile(r"\[Request interrupted by user( for tool use)?\]")
+INTERRUPTED = re.compile(r"\[Request interrupted by user( for tool use)?\]")
 _LOCAL_COMMAND = re.compile(r"\s*<command-name>")
 """A pattern for Claude Code's own commands: no prompts, so leaving their branch discards no message."""
 _CLEARED = re.compile(r"\s*<command-name>/clear</command-name>")
@@ -375,7 +375,7 @@ def _kind(block: Block, line: Line) -> Kind:
     words = as_str(block.get("text"))
     if block.get("type") == "tool_result":
         return "result"
-    if _INTERRUPTED.fullmatch(words.strip()):
+    if INTERRUPTED.fullmatch(words.strip()):
         return "interrupted"
     return "system" if line.value.get("isMeta") or by_system(words) else "person"
 

@@ -59,5 +59,6 @@ PROGRAM = Program(
     ),
     launch=Reference(__name__, "begin"),
     account=AccountUpstream("chatgpt", "https://chatgpt.com/backend-api/codex", instead_of="openai"),
+    exporter=Reference(f"{__name__}.session_file", "TO_CODEX"),
     api=Reference("stenolog.projections.formats.openai_responses.write", "NAME"),
 )

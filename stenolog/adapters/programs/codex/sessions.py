@@ -34,7 +34,7 @@ from .tokens import usage
 
 MAIN = "codex"
 USER = "user"
-_SYSTEM = re.compile(
+SYSTEM = re.compile(
     r"\s*(<(environment_context|user_instructions|permissions instructions|skill|subagent_notification"
     r"|collaboration_mode|model_switch|turn_aborted|system-reminder)>|# AGENTS\.md instructions)"
 )
@@ -380,7 +380,7 @@ def _runs(message: dict[str, Any]) -> Iterator[tuple[events.AuthorKind, list[dic
     by_user = message.get("role") == "user"
 
     def kind(part: dict[str, Any]) -> events.AuthorKind:
-        return "person" if by_user and not _SYSTEM.match(as_str(part.get("text"))) else "system"
+        return "person" if by_user and not SYSTEM.match(as_str(part.get("text"))) else "system"
 
     for found, run in groupby(read.content(message.get("content")), key=kind):
         yield found, list(run)

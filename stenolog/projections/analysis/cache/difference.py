@@ -15,7 +15,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import StoredDataError
 from stenolog.domain.lanes.state import runs_in_words
 from stenolog.domain.values import Usage
-from stenolog.projections.formats.caching import Block, Section
+from stenolog.projections.formats.caching import Block, Section, content_of
 from stenolog.projections.formats.readable import texts
 from stenolog.projections.messages.body_digest import by_hash, compact, escape
 from stenolog.projections.messages.json_fields import same_from_start
@@ -198,6 +198,34 @@ def compared(before: Prompt, after: Prompt) -> Compared:
         elif change is not None and block is change.new and _is_mostly_same(change):
             again.append(number)
     return Compared(same, change, tuple(again))
+
+
+class Carried(NamedTuple):
+    """Blocks of a request's messages that another one `lacks`, and that it `adds`; `found` are in both."""
+
+    found: int
+    lacks: tuple[Block, ...]
+    adds: tuple[Block, ...]
+
+
+def carried(before: Request, after: Request) -> Carried:
+    """Return which words, calls, results and pictures of a request another program's has, in any form."""
+    old, new = (
+        [block for block in prompt_of(each).blocks if block.section == "messages"] for each in (before, after)
+    )
+    lacks, adds = _beyond(old, new), _beyond(new, old)
+    return Carried(len(old) - len(lacks), lacks, adds)
+
+
+def _beyond(blocks: Sequence[Block], others: Sequence[Block]) -> tuple[Block, ...]:
+    left = Counter(map(content_of, others))
+    rest = []
+    for block in blocks:
+        if left[content := content_of(block)]:
+            left[content] -= 1
+        else:
+            rest.append(block)
+    return tuple(rest)
 
 
 def _common(before: Sequence[Block], after: Sequence[Block]) -> int:

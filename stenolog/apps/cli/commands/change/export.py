@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
-from stenolog.adapters.conversation.queries.exporters import EXPORTERS, Exporter, moment
+from stenolog.adapters.conversation.queries.exporters import EXPORTERS, Exporter, moment, session_of
 from stenolog.apps.cli.arguments.agent import agent_or_only, say_on_stderr, takes_agent_else, takes_conditions
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.evidence import PackOptions, pack_notes, takes_pack_options
@@ -23,6 +23,7 @@ from stenolog.apps.cli.lines import CommandResult, Diagnostic, counted, done
 from stenolog.apps.cli.terminal import STDOUT, ask, whole_or_not_at_all
 from stenolog.apps.inspect.one_file.redaction import Redaction, Taken
 from stenolog.apps.views.lanes import lane, unrecorded
+from stenolog.apps.views.sessions import lacks
 from stenolog.domain.policy_text import policy_of
 from stenolog.projections.terminal_text import EscapedStream
 
@@ -41,7 +42,8 @@ PLACE = click.Path(allow_dash=True, path_type=Path)
     metavar="FORM",
     default="jsonl",
     show_default=True,
-    help="The form: jsonl, evidence, openai, markdown, html; json, curl, python, pytest of one request.",
+    help="The form: jsonl, evidence, openai, markdown, html; a program's session; "
+    "json, curl, python, pytest of one request.",
 )
 @takes_agent_else("for forms of one agent, such as openai; required if several")
 @click.option("--at", metavar="ENTRY", help="Entry or time of the request. Evidence: several, or all.")
@@ -92,7 +94,7 @@ def export_command(
     conversation = find_conversation(open_log(db), target)
     if exporter.write_folder is not None:
         return _export_folder(conversation, exporter, output)
-    if output is not None and output.is_dir():
+    if output is not None and output.is_dir() and exporter.write_session is None:
         raise click.BadParameter(f"File {str(output)!r} is a directory.", param_hint="'-o' / '--output'")
     position = None if exporter.write_moment is None else resolve(conversation, at or "@")
     taken: list[Taken] = []
@@ -100,7 +102,8 @@ def export_command(
         text, notes = _packed(conversation, exporter, pack.contents(conversation, at))
         write: Callable[[TextIO], object] = partial(_write_text, text)
     else:
-        write, notes = _writing(conversation, exporter, agent, position, api, policy)
+        write, notes, name = _writing(conversation, exporter, agent, position, api, policy)
+        output = output / name if output is not None and output.is_dir() else output
     if patterns or keys:
         text, taken = _redacted(conversation, exporter, Redaction(patterns, keys))
         notes = (*notes, *_redaction_notes(taken))
@@ -182,18 +185,22 @@ def _writing(
     position: int | None,
     api: str | None,
     policy: str | None,
-) -> tuple[Callable[[TextIO], object], tuple[Diagnostic, ...]]:
+) -> tuple[Callable[[TextIO], object], tuple[Diagnostic, ...], str]:
+    """Return what writes to a stream, notes on it, and the name of a file if it is to have a certain one."""
     if position is not None:
         named = agent_or_only(conversation, agent, position)
         text = moment(conversation, named, position, exporter.name, api=api, policy=policy_of(policy))
-        return lambda stream: stream.write(text), unrecorded(conversation, named)
-    assert exporter.write is not None, "an exporter writes to a stream, into a folder, or one request"
-    write, whose = exporter.write, ""
-    notes = tuple[Diagnostic, ...]()
+        return lambda stream: stream.write(text), unrecorded(conversation, named), ""
+    whose, notes = "", tuple[Diagnostic, ...]()
     if exporter.of_one_agent:
         whose = lane(agent_or_only(conversation, agent, conversation.position)).agent
         notes = unrecorded(conversation, whose)
-    return lambda stream: write(conversation, stream, whose), notes
+    if exporter.write_session is not None:
+        made = exporter.write_session(session_of(conversation, whose))
+        return lambda stream: stream.write(made.text), lacks(conversation, made), Path(made.place).name
+    assert exporter.write is not None, "an exporter writes to a stream, into a folder, or one request"
+    write = exporter.write
+    return lambda stream: write(conversation, stream, whose), notes, ""
 
 
 def _export_folder(conversation: Conversation, exporter: Exporter, folder: Path | None) -> CommandResult:
