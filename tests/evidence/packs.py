@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
 import subprocess
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
+from functools import cache
 from hashlib import sha256
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from tempfile import mkdtemp
 from typing import Any, NamedTuple
 
 import pytest
@@ -59,28 +62,41 @@ class Case(NamedTuple):
 def verdicts(cases: Sequence[Case], *, bare: bool = False) -> list[dict[str, Any]]:
     """Return the verdicts on packs. Raises `AssertionError` if the verifiers disagree on any.
 
-    `bare`: node has no cryptography.
+    Go's was written from the page alone; it is left out if there is no Go. `bare`: node has no cryptography.
     """
-    if shutil.which("node") is None:
-        assert "CI" not in os.environ, "node is needed to compare the verifiers"
+    missing = [program for program in ("node", "go") if shutil.which(program) is None]
+    assert not (missing and "CI" in os.environ), f"needed to compare the verifiers: {missing}"
+    if "node" in missing:
         pytest.skip("no node here, to compare the verifiers")
+    verify: Any = verify_evidence.verify
+    in_python = [verify(BytesIO(case.pack), case.head, case.key) for case in cases]
+    others = [["node", "-e", BARE + NODE if bare else NODE, str(SCRIPT)]]
+    if not (bare or missing):
+        others.append([in_go()])
+    for command in others:
+        found = _verdicts(command, cases)
+        for case, one, other in zip(cases, in_python, found, strict=True):
+            assert one == other, (command[0], case)
+    return in_python
+
+
+def _verdicts(command: Sequence[str], cases: Sequence[Case]) -> list[dict[str, Any]]:
     frames = b"".join(
         json.dumps({"size": len(case.pack), "head": case.head, "key": case.key}).encode() + b"\n" + case.pack
         for case in cases
     )
-    done = subprocess.run(
-        ["node", "-e", BARE + NODE if bare else NODE, str(SCRIPT)],
-        input=frames,
-        capture_output=True,
-        check=True,
-    )
-    in_node = [json.loads(line) for line in done.stdout.splitlines()]
-    verify: Any = verify_evidence.verify
-    in_python = [verify(BytesIO(case.pack), case.head, case.key) for case in cases]
-    assert len(in_node) == len(in_python)
-    for case, one, other in zip(cases, in_python, in_node, strict=True):
-        assert one == other, case
-    return in_python
+    done = subprocess.run(command, input=frames, capture_output=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@cache
+def in_go() -> str:
+    """Return the program of the verifier in Go, built once a process."""
+    program = Path(mkdtemp()) / "verify"
+    atexit.register(shutil.rmtree, program.parent)
+    source = Path(__file__).with_name("verify.go")
+    subprocess.run(["go", "build", "-o", str(program), str(source)], check=True)
+    return str(program)
 
 
 def compact(value: Any) -> str:
