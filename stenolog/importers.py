@@ -2,8 +2,8 @@
 
 `import_file` takes a file of any registered format, recognised by its content; `import_files` takes many, and
 `files_in` finds those in a folder. `export_jsonl` writes what another database takes in with the same
-digests, `export_openai` the messages of one agent. `events_from` takes a list of messages that a program
-holds. `docs/how-to/extend.md` shows an importer of one's own.
+digests, `export_openai` the messages of one agent, `write_pack` evidence for somebody without the log.
+`events_from` takes a list of messages that a program holds. `docs/how-to/extend.md` shows an importer.
 
 For a format of one's own: a `Converter` turns each `Record` into `Step`s, with an `EventWriter`, which knows
 what the log has already, and a `SettingsWriter`; a `SessionConverter` has both, for coding agents' sessions,
@@ -93,6 +93,8 @@ if TYPE_CHECKING:
     from .adapters.importers.conversion.session_converter import SessionConverter, text_parts
     from .adapters.importers.door.record_spool import RecordSpool, StreamedRecords
     from .adapters.importers.door.yaml_file import yaml_document
+    from .adapters.importers.evidence.pack import PackContents, write_pack
+    from .adapters.importers.evidence.signing import read_signer
     from .adapters.importers.openai.export import export_openai
     from .adapters.importers.openai.in_memory import events_from
     from .adapters.importers.own.remainder import restored, with_remainder
@@ -122,6 +124,7 @@ _LATE = {
     "Maker": "adapters.importers.conversion.part_tables:Maker",
     "Moment": "projections.moments.moment:Moment",
     "RecordedCall": "apps.tap.recording.call_files:RecordedCall",
+    "PackContents": "adapters.importers.evidence.pack:PackContents",
     "PartTable": "adapters.importers.conversion.part_tables:PartTable",
     "RecordSpool": "adapters.importers.door.record_spool:RecordSpool",
     "StreamedRecords": "adapters.importers.door.record_spool:StreamedRecords",
@@ -149,10 +152,12 @@ _LATE = {
     "openai_user_parts": "projections.formats.openai_chat.read:user_parts",
     "reasoning_maker": "adapters.importers.conversion.part_tables:reasoning_maker",
     "restored": "adapters.importers.own.remainder:restored",
+    "read_signer": "adapters.importers.evidence.signing:read_signer",
     "text_maker": "adapters.importers.conversion.part_tables:text_maker",
     "text_parts": "adapters.importers.conversion.session_converter:text_parts",
     "with_remainder": "adapters.importers.own.remainder:with_remainder",
     "write_calls": "apps.tap.recording.call_files:write_calls",
+    "write_pack": "adapters.importers.evidence.pack:write_pack",
     "yaml_document": "adapters.importers.door.yaml_file:yaml_document",
 }
 """Names that few importers need, and what is imported for them at their first use."""
@@ -184,6 +189,7 @@ __all__ = [
     "Maker",
     "MessageSession",
     "Moment",
+    "PackContents",
     "PartTable",
     "Reader",
     "Record",
@@ -249,6 +255,7 @@ __all__ = [
     "openai_tool_call",
     "openai_user_parts",
     "position_ranges",
+    "read_signer",
     "read_tool",
     "reasoning_maker",
     "recognise",
@@ -263,6 +270,7 @@ __all__ = [
     "title_of",
     "with_remainder",
     "write_calls",
+    "write_pack",
     "yaml_document",
 ]
 

@@ -156,8 +156,9 @@ class PackReader:
         self._part = part
         if part == STATEMENT:
             self._stated = line
-            return Stated(line["conversation"], line["entries"], line["head"])
         _need((self._position == self._stated["entries"]) == (part > ENTRIES), "order")
+        if part == STATEMENT:
+            return Stated(line["conversation"], line["entries"], line["head"])
         if before < ENTRIES <= part:
             self._check_lineage()
         if before < REQUESTS <= part:

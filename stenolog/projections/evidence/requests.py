@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
+from stenolog.domain.erasure import WITHHELD
 from stenolog.domain.errors import CallerError
-from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.domain.events import AssistantMessage, LlmError, Unknown
 from stenolog.domain.values import Receipt
 from stenolog.projections.analysis.quotes import forms_of, texts_of
 from stenolog.projections.messages.body_digest import written
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.sizes import COUNTERS, Counter
+from stenolog.projections.requests.as_sent import RAW
 from stenolog.projections.requests.proofs import Proof, rebuilt
-from stenolog.projections.requests.request import Request
+from stenolog.projections.requests.request import PATCH, Request
 from stenolog.projections.requests.transport import Transport
 
 from .lines import SentRequest
@@ -60,7 +62,7 @@ def choose_requests(
     else:
         shown = [position for position in answers if position not in withheld]
         asked = {*(shown if wanted == "all" else shown[-1:])}
-    secret = _Withheld(entries, withheld)
+    secret = _Withheld(entries, withheld, asked, blobs, counters)
     found: list[SentRequest] = []
     left_out: list[tuple[int, str]] = []
     for proof, request in rebuilt(entries, within=asked, blobs=blobs, counters=counters) if asked else ():
@@ -75,7 +77,16 @@ def choose_requests(
 
 
 class _Withheld:
-    def __init__(self, entries: Iterable[Entry], positions: Collection[int]) -> None:
+    """The withheld entries, and which of the asked requests are the same without them."""
+
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        positions: Collection[int],
+        asked: Collection[int],
+        blobs: Mapping[str, bytes],
+        counters: Mapping[str, Counter],
+    ) -> None:
         self.positions = {*positions}
         self._words = {
             form
@@ -84,15 +95,32 @@ class _Withheld:
             for text in texts_of(entry.event)
             for form in forms_of(text)
         }
+        without = [
+            entry._replace(event=_WORDLESS) if entry.position in self.positions else entry
+            for entry in entries
+        ]
+        built = rebuilt(without, within=asked, blobs=blobs, counters=counters) if positions and asked else ()
+        self._same = {proof.position for proof, _ in built if proof.found == proof.expected}
 
-    def shown_by(self, request: Request, *contents: bytes) -> str:
+    def shown_by(self, receipt: Receipt, position: int, request: Request, *contents: bytes) -> str:
         """Return why a request would show something withheld; "" if it would not."""
+        before = sorted(at for at in self.positions if at <= receipt.view)
+        if not before:
+            return ""
         if read := sorted(self.positions.intersection(request.read)):
             return f"it was built from {read[0]}, which is withheld"
+        # Parameters and tools of a withheld card, and the like, that are no words of a message.
+        if position not in self._same:
+            return f"without {', '.join(map(str, before))} it would be another"
         # A recorded program may send words that nothing says it has from an entry.
-        if any(words in content for content in contents for words in self._words):
-            return "it has words of a withheld entry"
+        patch: Any = receipt.plan.get(PATCH)
+        is_raw = isinstance(patch, Mapping) and RAW in patch
+        if is_raw or any(words in content for content in contents for words in self._words):
+            return "it may have words of a withheld entry"
         return ""
+
+
+_WORDLESS = Unknown(topic=WITHHELD, payload=b"", ignorable=True)
 
 
 def _sent(
@@ -109,7 +137,7 @@ def _sent(
     body, sent = written(request.body), b""
     if receipt.sent and proof.outcome == "same":
         sent = Transport.of(receipt.transport).render(request.body, blobs)
-    if why := secret.shown_by(request, body, sent):
+    if why := secret.shown_by(receipt, entry.position, request, body, sent):
         return why
     with suppress(UnicodeDecodeError):  # what a program sent may be anything
         return SentRequest(entry.position, sorted(request.read), body.decode(), sent.decode())

@@ -35,7 +35,7 @@ NAMING = (history.BEGUN, history.FORKED, history.RENAMED)
 
 
 @dataclass(frozen=True)
-class Asked:
+class PackContents:
     """The contents of a pack: whose requests, what is withheld, the producer's statement, who signs.
 
     `anchors` are addresses of time-stamping servers, and commands (see `anchoring`).
@@ -50,28 +50,37 @@ class Asked:
 
 
 class Packed(NamedTuple):
-    """The result: entries, positions withheld, requests, and disclosed entries that quote withheld ones."""
+    """The result: entries, withheld positions, requests, and what the disclosed entries say of withheld ones.
+
+    `quoting` are those that quote them, `guessable` answers with the digest of a request that may have had
+    them: a short text can be guessed from it.
+    """
 
     entries: int
     withheld: tuple[int, ...]
     chosen: Chosen
     quoting: tuple[int, ...]
+    guessable: tuple[int, ...]
 
 
-def write_pack(conversation: Conversation, stream: IO[str], asked: Asked = Asked()) -> Packed:
+EVERYTHING = PackContents()
+"""A pack that withholds nothing, with the newest request."""
+
+
+def write_pack(conversation: Conversation, stream: IO[str], contents: PackContents = EVERYTHING) -> Packed:
     """Write the evidence pack of a conversation as text.
 
     Raises `CallerError` for a request that cannot be shown, `CorruptLogError` for an entry whose erasure is
     not recorded, `ConversationNotFoundError`, `PositionNotFoundError`.
     """
-    facts = _Facts.of(conversation, asked.whole_history)
+    facts = _Facts.of(conversation, contents.whole_history)
     records = list(conversation.records(at=facts.position))
-    withheld = _withheld(conversation, records, facts, asked.withheld)
+    withheld = _withheld(conversation, records, facts, contents.withheld)
     entries = [to_entry(conversation.name, record) for record in records]
     blobs = conversation.log.blobs
-    chosen = choose_requests(entries, asked.requests, withheld, blobs=blobs, counters=COUNTERS)
+    chosen = choose_requests(entries, contents.requests, withheld, blobs=blobs, counters=COUNTERS)
     out = _Output(stream)
-    out.put(lines.statement_line(_statement(conversation, facts, records, asked)))
+    out.put(lines.statement_line(_statement(conversation, facts, records, contents)))
     for change, previous, named in facts.changes:
         out.put(lines.record_line(change, previous, named=named))
     hidden = _hidden_receipts(entries, withheld, chosen)
@@ -79,12 +88,18 @@ def write_pack(conversation: Conversation, stream: IO[str], asked: Asked = Asked
         out.put(line)
     for request in chosen.requests:
         out.put(lines.request_line(request))
-    if asked.whole_history:
+    if contents.whole_history:
         out.put(lines.heads_line(facts.heads))
-    for line in _seals(out.sha256, asked):
+    for line in _seals(out.sha256, contents):
         out.put(line)
     out.put(lines.end_line(out.lines, out.sha256))
-    return Packed(len(records), tuple(sorted(withheld)), chosen, tuple(quoting(entries, withheld)))
+    return Packed(
+        len(records),
+        tuple(sorted(withheld)),
+        chosen,
+        tuple(quoting(entries, withheld)),
+        tuple(sorted(hidden - withheld)),
+    )
 
 
 def _entry_lines(
@@ -105,12 +120,12 @@ def _entry_lines(
             raise CallerError(f"{where}: the payload is not UTF-8: withhold the entry") from None
 
 
-def _seals(of: str, asked: Asked) -> Iterator[str]:
+def _seals(of: str, contents: PackContents) -> Iterator[str]:
     """Yield the signature and the anchors of a pack's hash."""
-    if asked.signer is not None:
-        by, key, sign = asked.signer
+    if contents.signer is not None:
+        by, key, sign = contents.signer
         yield lines.signature_line(sign(lines.signed_text(by, of)), key, by, of)
-    for where in asked.anchors:
+    for where in contents.anchors:
         kind, name, answer = anchor(where, of)
         yield lines.anchor_line(kind, of, name, answer)
 
@@ -222,7 +237,7 @@ def _blob_names(record: Record, hidden: Collection[int]) -> list[str]:
 
 
 def _statement(
-    conversation: Conversation, facts: _Facts, records: Sequence[Record], asked: Asked
+    conversation: Conversation, facts: _Facts, records: Sequence[Record], contents: PackContents
 ) -> lines.Statement:
     return lines.Statement(
         conversation.name,
@@ -233,7 +248,7 @@ def _statement(
         records[-1].time,
         microseconds(conversation.log.edge.clock()),
         f"stenolog {__version__}",
-        asked.statement,
+        contents.statement,
         facts.log_head,
     )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
 
-from stenolog.adapters.importers.evidence.pack import Asked, Packed
+from stenolog.adapters.importers.evidence.pack import PackContents, Packed
 from stenolog.adapters.importers.evidence.signing import read_signer
 from stenolog.apps.cli.lines import Diagnostic
 from stenolog.apps.views.positions import position_ranges
@@ -60,14 +60,14 @@ class PackOptions(NamedTuple):
         names = (name for name, value in self._asdict().items() if value)
         return next((f"--{name.replace('_', '-')}" for name in names), "")
 
-    def contents(self, conversation: Conversation, at: str | None) -> Asked:
+    def contents(self, conversation: Conversation, at: str | None) -> PackContents:
         """Return the contents to write. Raises as `position_ranges` and `read_signer`."""
         if self.by and self.sign is None:
             raise click.UsageError("--by is for --sign")
         requests: Wanted = "newest"
         if at is not None:
             requests = "all" if at == "all" else _positions(conversation, [at])
-        return Asked(
+        return PackContents(
             requests,
             _positions(conversation, self.withhold),
             self.statement or "",
@@ -97,6 +97,10 @@ def pack_notes(packed: Packed) -> Iterator[Diagnostic]:
         yield Diagnostic("note", "no-request", "no disclosed answer has a receipt: the pack shows no request")
     for position, why in packed.chosen.left_out:
         yield Diagnostic("note", "request-left-out", f"the request of {position} is left out: {why}")
+    if packed.guessable:
+        where = ", ".join(map(str, packed.guessable))
+        words = f"a short withheld text can be guessed from the receipts of {where}: withhold these too"
+        yield Diagnostic("warning", "guessable", words)
     if packed.quoting:
         where = ", ".join(map(str, packed.quoting))
         yield Diagnostic("warning", "quoted", f"entries that are shown quote withheld ones: {where}")

@@ -29,7 +29,7 @@ from stenolog.projections.terminal_text import EscapedStream
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation
-    from stenolog.adapters.importers.evidence.pack import Asked
+    from stenolog.adapters.importers.evidence.pack import PackContents
 
 PLACE = click.Path(allow_dash=True, path_type=Path)
 
@@ -136,12 +136,12 @@ def _redacted(
 
 
 def _packed(
-    conversation: Conversation, exporter: Exporter, asked: Asked
+    conversation: Conversation, exporter: Exporter, contents: PackContents
 ) -> tuple[str, tuple[Diagnostic, ...]]:
     # In memory first: nothing is printed of a pack that cannot be signed.
     stream = StringIO()
     assert exporter.write_pack is not None, "it is asked for"
-    packed = exporter.write_pack(conversation, stream, asked)
+    packed = exporter.write_pack(conversation, stream, contents)
     return stream.getvalue(), tuple(pack_notes(packed))
 
 
