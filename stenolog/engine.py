@@ -1,7 +1,7 @@
 """The engine: a team of agents that works on conversations, crashes anywhere and goes on."""
 
 from .adapters.engine.agent import Agent
-from .adapters.engine.approvals import PendingApproval
+from .adapters.engine.approvals import Approver, PendingApproval
 from .adapters.engine.delegate import AgentTool
 from .adapters.engine.model_calls.retries import CircuitBreaker, RetryPolicy
 from .adapters.engine.options import EntryAppended, Options, RunEvent, Runtime, StreamDelta
@@ -44,6 +44,7 @@ __all__ = [
     "INITIAL",
     "Agent",
     "AgentTool",
+    "Approver",
     "AutoMemory",
     "AutoRecall",
     "AutoScore",

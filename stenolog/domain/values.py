@@ -49,11 +49,25 @@ class ConversationRef:
 
 
 @frozen_value
+class Signature:
+    """An Ed25519 signature of a decision about a call.
+
+    `key` is the public key, 64 hexadecimal digits, `value` the signature, 128; `at` is the signed time, in
+    microseconds since 1970 (UTC).
+    """
+
+    key: str
+    value: str
+    at: Integer
+
+
+@frozen_value
 class Control:
     """A person's command to the engine.
 
     `approve` and `refuse` name one call by `call`; `cancel` and `continue` name a lane by `agent` and `task`.
-    `arguments` of an `approve`, a JSON object, replace the model's.
+    `arguments` of an `approve`, a JSON object, replace the model's. `identity` is who decided, in free text,
+    and `signature` theirs.
     """
 
     action: Literal["approve", "refuse", "cancel", "continue"]
@@ -61,6 +75,8 @@ class Control:
     agent: str = ""
     task: str = ""
     arguments: str = ""
+    identity: str = ""
+    signature: Signature | None = None
 
 
 @frozen_value

@@ -248,7 +248,8 @@ export interface ClaimsParams {
  * A person's command to the engine.
  *
  * `approve` and `refuse` name one call by `call`; `cancel` and `continue` name a lane by `agent`
- * and `task`. `arguments` of an `approve`, a JSON object, replace the model's.
+ * and `task`. `arguments` of an `approve`, a JSON object, replace the model's. `identity` is who
+ * decided, in free text, and `signature` theirs.
  */
 export interface Control {
   action: "approve" | "refuse" | "cancel" | "continue";
@@ -256,6 +257,8 @@ export interface Control {
   agent?: string;
   task?: string;
   arguments?: string;
+  identity?: string;
+  signature?: Signature | null;
 }
 
 /** A named link to another conversation: its name then, a position in it, and the digest there. */
@@ -685,6 +688,18 @@ export interface SettleParams {
   /** The id of the first entry, so that the call may be repeated after a lost answer. */
   id?: string | null;
   owner?: string;
+}
+
+/**
+ * An Ed25519 signature of a decision about a call.
+ *
+ * `key` is the public key, 64 hexadecimal digits, `value` the signature, 128; `at` is the signed
+ * time, in microseconds since 1970 (UTC).
+ */
+export interface Signature {
+  key: string;
+  value: string;
+  at: number;
 }
 
 /** The state of a conversation, its settings, and the effects that are due. */

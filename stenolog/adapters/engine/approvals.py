@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.adapters.tools.calls import call_at
 from stenolog.adapters.tools.execute import needs_approval
+from stenolog.domain.approval import DecidedCall, SigningKey, signed
+from stenolog.domain.entry import microseconds
 from stenolog.domain.errors import IllegalCommandError, InvalidEventError
 from stenolog.domain.events import Event, UserMessage
 from stenolog.domain.lanes.effects import Effect, RunTool, effects, ref
@@ -139,19 +142,28 @@ def _waiting(conversation: Conversation) -> Iterator[PendingApproval]:
             yield PendingApproval(lane.address, ref(call), call.name, made_call.arguments, conversation.name)
 
 
+class Approver(NamedTuple):
+    """A person who decides: an identity in free text, such as a mail address, and a key to sign with."""
+
+    identity: str = ""
+    signer: SigningKey | None = None
+
+
 Arguments = Mapping[str, Any] | str
 """Arguments as an object, or as the JSON of one."""
 POLICY = "approval policy"
 """The author of an approval that needs no person."""
 
 
-def approval(conversation: Conversation, call: CallRef, arguments: Arguments | None = None) -> Control:
+def approval(
+    conversation: Conversation, call: CallRef, arguments: Arguments | None = None, by: Approver | None = None
+) -> Control:
     """Return the approval of a call, with other arguments if some are given.
 
     Raises `InvalidEventError` if these are no JSON object, or do not fit the tool's schema.
     """
     if arguments is None:
-        return Control(action="approve", call=call)
+        return decided(conversation, Control(action="approve", call=call), by)
     given = _object(arguments)
     if (found := named_call(conversation.state(), call)) is not None:
         lane, open_call = found
@@ -159,7 +171,25 @@ def approval(conversation: Conversation, call: CallRef, arguments: Arguments | N
         schema = next((dict(tool.parameters) for tool in tools if tool.name == open_call.name), {})
         if wrong := misfit(given, schema):
             raise InvalidEventError(f"arguments of {open_call.name}: {wrong}")
-    return Control(action="approve", call=call, arguments=_json(given))
+    return decided(conversation, Control(action="approve", call=call, arguments=_json(given)), by)
+
+
+def refusal(conversation: Conversation, call: CallRef, by: Approver | None = None) -> Control:
+    """Return the refusal of a call."""
+    return decided(conversation, Control(action="refuse", call=call), by)
+
+
+def decided(conversation: Conversation, control: Control, by: Approver | None) -> Control:
+    """Return a decision with who made it, signed if they have a key."""
+    if by is None:
+        return control
+    control = replace(control, identity=by.identity)
+    found = named_call(conversation.state(), control.call) if by.signer and control.call else None
+    if found is None or by.signer is None:
+        return control  # without an open call it is refused
+    made = call_at(conversation, found[1])
+    call = DecidedCall(conversation.name, made.name, made.arguments)
+    return signed(control, call, by.signer, microseconds(conversation.log.edge.clock()))
 
 
 def _object(arguments: Arguments) -> dict[str, Any]:

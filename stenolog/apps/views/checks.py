@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from stenolog.adapters.conversation.log import Conversation, Log
+from stenolog.adapters.conversation.verifying.decisions import Decision, check_decisions
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.conversation.verifying.report import Anomaly, Problem, Report, WithoutReceipt, severity
 from stenolog.adapters.conversation.verifying.requests import Proved, prove
+from stenolog.adapters.importers.evidence.signing import is_signed
 from stenolog.projections.requests.grades import GRADES
 
 from .envelope import Diagnostic
 
 DIFFERS, NOT_PROVABLE = "request-differs", "request-not-provable"
+SIGNATURES: Mapping[str, str] = {
+    "unsigned": "not signed",
+    "not provable": "not provable: its call was erased",
+    "wrong": "the signature is of another decision",
+    "another key": "signed by a key that was not given",
+}
 TOLD = 5
 """So many requests of a conversation that differ are listed one by one: the first has the cause, and an edit
 shows in all that come after it."""
@@ -41,12 +49,14 @@ def log_check(
     head: str | None = None,
     requests: bool = False,
     strict: bool = False,
+    approvers: Sequence[str] | None = None,
     jobs: int | None = 1,
     watch: Callable[[Iterable[Any], str, int | None], Iterable[Any]] | None = None,
 ) -> LogCheck:
     """Check a log or a conversation as `verify` does, with `requests` those that have a receipt too.
 
-    `strict`: what cannot be proved is an error. `watch` yields on what is checked, and may show progress.
+    `strict`: what cannot be proved is an error. With `approvers`, public keys in hexadecimal (none: any key),
+    decisions about calls are checked. `watch` yields on what is checked, and may show progress.
     """
     report = verify(subject, head=head, watch=watch, jobs=jobs)
     proved: list[Proved] = []
@@ -55,6 +65,7 @@ def log_check(
         number = len(report.conversations)
         proved = [*(watch(proofs, "building requests again", number) if watch else proofs)]
     receipts = list(request_notes(proved, strict=strict))
+    decisions = None if approvers is None else check_decisions(subject, approvers, is_signed)
     data = {
         "conversations": report.conversations,
         "blobs": report.blobs,
@@ -63,9 +74,11 @@ def log_check(
         "anomalies": len(report.anomalies),
         "requests": request_data(proved) if requests else None,
         "without_receipt": report.without_receipt,
+        "approvals": decisions,
         "severity": severity(report, (proof.outcome for one in proved for proof in one.proofs)),
     }
     receipts += receipt_notes(report.without_receipt, strict=strict)
+    receipts += _decision_notes(decisions or (), strict=strict)
     notes = (
         *(_problem(problem) for problem in report.problems),
         *(_anomaly(anomaly) for anomaly in report.anomalies),
@@ -82,6 +95,18 @@ def _problem(problem: Problem) -> Diagnostic:
     )
     place = (problem.conversation, problem.position, problem.pointer)
     return Diagnostic("error", problem.code, message, *place)
+
+
+def _decision_notes(decisions: Iterable[Decision], *, strict: bool) -> Iterator[Diagnostic]:
+    for one in decisions:
+        if one.outcome in ("signed", "policy"):
+            continue
+        who = f" by {one.identity}" if one.identity else ""
+        is_wrong = strict or one.outcome in ("wrong", "another key")
+        message = f"{one.conversation!r} at {one.position}: {one.action} of {one.tool or 'a call'}{who}: "
+        message += SIGNATURES[one.outcome]
+        place = one.conversation, one.position
+        yield Diagnostic("error" if is_wrong else "note", "approval", message, *place)
 
 
 def _anomaly(anomaly: Anomaly) -> Diagnostic:

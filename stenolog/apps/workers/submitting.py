@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from stenolog.adapters.conversation.log import Conversation
-from stenolog.adapters.engine.approvals import Arguments, approval
+from stenolog.adapters.engine.approvals import Approver, Arguments, approval, refusal
 from stenolog.adapters.engine.journal.live_state import LiveState
 from stenolog.adapters.engine.mentions import agents_by_name, mentioned_agents
 from stenolog.adapters.engine.team.start import Input, OnInput, TeamSettings, start_run
@@ -74,19 +74,27 @@ async def cancel(conversation: AnyConversation, agent: str = "", task: str = "",
 
 
 async def approve(
-    conversation: AnyConversation, call: CallRef, arguments: Arguments | None = None, *, team: str = TEAM
+    conversation: AnyConversation,
+    call: CallRef,
+    arguments: Arguments | None = None,
+    by: Approver | None = None,
+    *,
+    team: str = TEAM,
 ) -> int:
     """Approve a call, and wake a worker to run it; `arguments` replace its own if given.
 
     Raises `InvalidEventError` if they do not fit the tool's schema, `IllegalCommandError`.
     """
     opened = await opened_conversation(conversation)
-    return await _control(opened, await asyncio.to_thread(approval, opened, call, arguments), team)
+    return await _control(opened, await asyncio.to_thread(approval, opened, call, arguments, by), team)
 
 
-async def reject(conversation: AnyConversation, call: CallRef, *, team: str = TEAM) -> int:
+async def reject(
+    conversation: AnyConversation, call: CallRef, by: Approver | None = None, *, team: str = TEAM
+) -> int:
     """Refuse a call, which its agent sees, and wake a worker. Raises `IllegalCommandError`."""
-    return await _control(conversation, Control(action="refuse", call=call), team)
+    opened = await opened_conversation(conversation)
+    return await _control(opened, await asyncio.to_thread(refusal, opened, call, by), team)
 
 
 async def _control(conversation: AnyConversation, control: Control, team: str) -> int:

@@ -18,8 +18,8 @@ from typing import Any, TypeAlias
 
 from stenolog.adapters.conversation.aio import AsyncConversation
 from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.engine import approvals
 from stenolog.adapters.engine.agent import Agent, Upkeep, WorkerTool, check_mode_tools, unknown_mode_tool
-from stenolog.adapters.engine.approvals import Arguments, PendingApproval, approval, waiting
 from stenolog.adapters.engine.journal.live_state import LiveState
 from stenolog.adapters.engine.mentions import agents_by_name, mentioned_agents
 from stenolog.adapters.engine.model_calls.retries import CircuitBreaker
@@ -43,8 +43,7 @@ from .start import Input, OnInput, TeamSettings, start_run
 LOGGER = logging.getLogger("stenolog.engine")
 AnyConversation: TypeAlias = Conversation | AsyncConversation
 Message: TypeAlias = str | UserMessage
-# The event loop itself holds tasks weakly.
-_closing: set[asyncio.Task[None]] = set()
+_closing: set[asyncio.Task[None]] = set()  # the event loop itself holds tasks weakly
 
 
 class Team:
@@ -227,22 +226,30 @@ class Team:
         return await _control(conversation, Control(action="continue", agent=agent, task=task))
 
     async def approve(
-        self, conversation: AnyConversation, call: CallRef, arguments: Arguments | None = None
+        self,
+        conversation: AnyConversation,
+        call: CallRef,
+        arguments: approvals.Arguments | None = None,
+        by: approvals.Approver | None = None,
     ) -> list[Entry]:
-        """Approve a call. Its agent sees changed `arguments`.
+        """Approve a call. Its agent sees changed `arguments`; `by` is noted, and signs if it has a key.
 
         Raises `InvalidEventError` if they do not fit the tool's schema.
         """
         opened = await opened_conversation(conversation)
-        return await _control(opened, await asyncio.to_thread(approval, opened, call, arguments))
+        control = await asyncio.to_thread(approvals.approval, opened, call, arguments, by)
+        return await _control(opened, control)
 
-    async def reject(self, conversation: AnyConversation, call: CallRef) -> list[Entry]:
+    async def reject(
+        self, conversation: AnyConversation, call: CallRef, by: approvals.Approver | None = None
+    ) -> list[Entry]:
         """Refuse a call; its agent sees that."""
-        return await _control(conversation, Control(action="refuse", call=call))
+        opened = await opened_conversation(conversation)
+        return await _control(opened, await asyncio.to_thread(approvals.refusal, opened, call, by))
 
-    async def pending_approvals(self, conversation: AnyConversation) -> list[PendingApproval]:
+    async def pending_approvals(self, conversation: AnyConversation) -> list[approvals.PendingApproval]:
         """Return the calls that wait for a person, those of workers too."""
-        return await asyncio.to_thread(waiting, await opened_conversation(conversation))
+        return await asyncio.to_thread(approvals.waiting, await opened_conversation(conversation))
 
     async def tools(self) -> dict[str, dict[str, BaseTool]]:
         """Return the tools of each agent by name; connects to their servers.

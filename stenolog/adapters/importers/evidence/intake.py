@@ -9,8 +9,10 @@ from stenolog.adapters.importers.formats import Importer
 from stenolog.adapters.importers.intake.whole_file import WholeFile
 from stenolog.adapters.importers.own.jsonl import LONGEST_LINE, Header, Piece, Withheld, import_pieces
 from stenolog.adapters.store.contract.values import BlobContent
-from stenolog.domain.errors import CorruptLogError, MissingExtraError
+from stenolog.domain.errors import CorruptLogError
 from stenolog.projections.evidence.reading import BEGINNING, Blob, PackReader, Shown, Stated
+
+from .signing import is_signed
 
 
 def _import(file: WholeFile) -> None:
@@ -20,7 +22,7 @@ def _import(file: WholeFile) -> None:
 def _pieces(stream: BinaryIO) -> Iterator[Piece]:
     """Yield the pieces of a pack. Raises `CorruptLogError` as soon as a check fails."""
     stream.seek(0)
-    reader = PackReader(_is_signed)
+    reader = PackReader(is_signed)
     while raw := stream.readline(LONGEST_LINE + 1):
         if len(raw) > LONGEST_LINE:
             raise CorruptLogError(f"expected lines of at most {LONGEST_LINE:,} bytes, found a longer one")
@@ -34,19 +36,6 @@ def _pieces(stream: BinaryIO) -> Iterator[Piece]:
             case None:
                 pass
     reader.end()
-
-
-def _is_signed(key: bytes, signature: bytes, text: bytes) -> bool:
-    try:
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    except ImportError:
-        raise MissingExtraError("evidence", "cryptography") from None
-    try:
-        Ed25519PublicKey.from_public_bytes(key).verify(signature, text)
-    except (InvalidSignature, ValueError):
-        return False
-    return True
 
 
 EVIDENCE = Importer("evidence", write=_import, is_start=lambda first, _: first.startswith(BEGINNING))

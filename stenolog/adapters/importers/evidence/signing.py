@@ -1,8 +1,9 @@
-"""Ed25519 signatures of evidence packs, by a key in a file."""
+"""Ed25519 signatures of evidence packs and decisions, by a key in a file."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +14,7 @@ PASSPHRASE = "STENOLOG_SIGN_PASSPHRASE"
 """The variable with the passphrase of a key."""
 OPENSSH = b"-----BEGIN OPENSSH PRIVATE KEY-----"
 LONGEST_KEY = 65_536
+HEX_KEY = re.compile(r"[0-9a-fA-F]{64}")
 
 
 class Signer(NamedTuple):
@@ -56,3 +58,43 @@ def read_signer(path: str | os.PathLike[str], *, by: str = "", passphrase: str |
         found = type(key).__name__.removesuffix("PrivateKey").strip("_") or "another"
         raise CallerError(f"{path}: expected an Ed25519 key, found one of {found}")
     return Signer(by, key.public_key().public_bytes_raw(), key.sign)
+
+
+def is_signed(key: bytes, signature: bytes, text: bytes) -> bool:
+    """Return whether a public key signed a text. Raises `MissingExtraError`."""
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    except ImportError:
+        raise MissingExtraError("evidence", "cryptography") from None
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, text)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def read_public_key(written: str) -> bytes:
+    """Return an Ed25519 public key, 32 bytes: 64 hexadecimal digits, or a file in PEM or of OpenSSH.
+
+    Raises `CallerError`, `MissingExtraError`, OSError.
+    """
+    if HEX_KEY.fullmatch(written):
+        return bytes.fromhex(written)
+    try:
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+        from cryptography.hazmat.primitives.serialization import load_pem_public_key, load_ssh_public_key
+    except ImportError:
+        raise MissingExtraError("evidence", "cryptography") from None
+    with Path(written).open("rb") as file:
+        content = file.read(LONGEST_KEY)
+    try:
+        key = (load_pem_public_key if content.startswith(b"-----") else load_ssh_public_key)(content)
+    except (ValueError, UnsupportedAlgorithm):
+        raise CallerError(
+            f"{written}: expected a public key in PEM or of OpenSSH, found something else"
+        ) from None
+    if not isinstance(key, Ed25519PublicKey):
+        raise CallerError(f"{written}: expected an Ed25519 key, found one of another kind")
+    return key.public_bytes_raw()

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import click
 
 from stenolog.adapters.conversation.log import Conversation
-from stenolog.adapters.engine.approvals import approval
+from stenolog.adapters.engine.approvals import Approver, approval, refusal
 from stenolog.adapters.engine.options import RunEvent, StreamDelta
 from stenolog.adapters.engine.team.team import Message, Team
 from stenolog.adapters.engine.upkeep.auto_context import AutoSummary
 from stenolog.apps.cli.app import Terminated
+from stenolog.apps.cli.arguments.approver import approver_of
 from stenolog.apps.cli.lines import CommandResult
 from stenolog.apps.cli.terminal import print_envelope
 from stenolog.domain.errors import IllegalCommandError, InvalidEventError
@@ -24,7 +25,6 @@ from stenolog.domain.events import UNCHANGED, ModeSwitch, UserMessage
 from stenolog.domain.lanes.effects import ref
 from stenolog.domain.lanes.state import LaneState, OpenCall
 from stenolog.domain.parts import ToolCall
-from stenolog.domain.values import Control
 from stenolog.projections.prices import Prices
 
 from .status import Hints, awaiting, describe_status, failed
@@ -202,22 +202,33 @@ ARGUMENTS = "  arguments, as a JSON object: "
 
 
 class Verdict(NamedTuple):
-    """A person's decision on a call: `reason` explains a refusal, `arguments` replace the agent's."""
+    """A decision on a call: `reason` explains a refusal; a person was shown the call if `is_seen`."""
 
     approved: bool
     reason: str = ""
     arguments: str = ""
+    is_seen: bool = True
 
 
 class Approvals:
     """Asks a person about waiting calls; `later` says how to return to open ones.
 
-    `yes` approves all. If nobody can be asked they are refused, or with `leave` left open.
+    `yes` approves all. If nobody can be asked they are refused, or with `leave` left open. `by` is whoever is
+    asked.
     """
 
     def __init__(
-        self, work: BackgroundRun, paper: TerminalWriter, lines: Lines, later: str, *, yes: bool, leave: bool
+        self,
+        work: BackgroundRun,
+        paper: TerminalWriter,
+        lines: Lines,
+        later: str,
+        *,
+        yes: bool,
+        leave: bool,
+        by: Approver | None = None,
     ) -> None:
+        self.by = by
         self.work = work
         self.paper = paper
         self.lines = lines
@@ -234,7 +245,8 @@ class Approvals:
             if verdict is None:
                 continue
             try:
-                self.work.conversation.submit(_verdict_message(self.work.conversation, lane, call, verdict))
+                by = self.by if verdict.is_seen else None
+                self.work.conversation.submit(_message(self.work.conversation, lane, call, verdict, by))
                 judged = True
             except IllegalCommandError as error:  # somebody else was first
                 self.paper.text(str(error), "dim")
@@ -246,11 +258,11 @@ class Approvals:
         words = f"{lane.address}: {whole_call(tool_call)}"
         if self.yes or (lane.agent, call.name) in self._always:
             self.paper.text(f"approved: {words}", "dim")
-            return Verdict(True)
+            return Verdict(True, is_seen=False)
         if not self.lines.asks:
             does = "it waits for" if self.leave else "refused without"
             self.paper.text(f"? {words}: {does} your approval (--yes approves)", "yellow")
-            return None if self.leave else Verdict(False)
+            return None if self.leave else Verdict(False, is_seen=False)
         verdict = None
         try:
             verdict = self._ask(lane, call, tool_call)
@@ -308,12 +320,12 @@ class Approvals:
             return ""
 
 
-def _verdict_message(
-    conversation: Conversation, lane: LaneState, call: OpenCall, verdict: Verdict
+def _message(
+    conversation: Conversation, lane: LaneState, call: OpenCall, verdict: Verdict, by: Approver | None
 ) -> UserMessage:
     if verdict.approved:
-        return UserMessage(control=approval(conversation, ref(call), verdict.arguments or None))
-    control = Control(action="refuse", call=ref(call))
+        return UserMessage(control=approval(conversation, ref(call), verdict.arguments or None, by))
+    control = refusal(conversation, ref(call), by)
     if not verdict.reason:
         return UserMessage(control=control)
     return UserMessage(text=verdict.reason, to=[lane.address], control=control)
@@ -371,6 +383,7 @@ def open_session(
     See `BackgroundRun` and `Approvals`.
     """
     options = click.get_current_context().params
+    by = approver_of(options["identity"], options["sign"])
     paper = TerminalWriter(options["color"], plain=options["as_json"])
     watching = (
         JsonPrinter(conversation)
@@ -380,5 +393,5 @@ def open_session(
     source = lines(asks=not options["as_json"])
     with BackgroundRun(team, conversation, watching, cancels=cancels and source.asks) as work:
         work.do(team.tools())  # what they come from is there, or that is said before anything else
-        approvals = Approvals(work, paper, source, hints.left, yes=yes, leave=leave)
+        approvals = Approvals(work, paper, source, hints.left, yes=yes, leave=leave, by=by)
         yield RunSession(hints, work, watching, paper, source, approvals)

@@ -10,6 +10,7 @@ import click
 
 from stenolog.adapters.providers.prices import prices_of
 from stenolog.apps.chats.channels import CHANNELS
+from stenolog.apps.cli.arguments.approver import takes_approver
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import open_log
 from stenolog.apps.cli.arguments.options import SUMMARY_OVER, RegisteredName, names, takes_db
@@ -51,6 +52,7 @@ ALONE = ("model", "cli", "agent", "persona", "tools")
 )
 @click.option("--summary-over", type=click.IntRange(1), metavar="TOKENS", help=SUMMARY_OVER)
 @click.option("--yes", is_flag=True, help="Approve every call.")
+@takes_approver
 @takes_db
 def chat_command(
     db: Database,
@@ -62,6 +64,8 @@ def chat_command(
     summary_over: int | None,
     channel: str | None,
     options: tuple[str, ...],
+    identity: str,
+    sign: str | None,
     **alone: Any,
 ) -> CommandResult | None:
     """Talk with an agent, or with a team.

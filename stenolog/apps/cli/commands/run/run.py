@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stenolog.apps.cli.arguments.approver import takes_approver
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import open_log
 from stenolog.apps.cli.arguments.options import SUMMARY_OVER, takes_db, typed
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 @click.option("--conversation", metavar="NAME", default="", help="Default: that of the file.")
 @click.option("--to", metavar="NAME", multiple=True, help="Whom the message is for; repeatable.")
 @click.option("--yes", is_flag=True, help="Approve every call.")
+@takes_approver
 @click.option("--retry", is_flag=True, help="Resume failed agents.")
 @click.option("--paranoid", is_flag=True, help="Build each request twice, and compare.")
 @click.option("--summary-over", type=click.IntRange(1), metavar="TOKENS", help=SUMMARY_OVER)
@@ -38,6 +40,8 @@ def run_command(
     conversation: str,
     to: tuple[str, ...],
     yes: bool,
+    identity: str,
+    sign: str | None,
     retry: bool,
     paranoid: bool,
     summary_over: int | None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stenolog.apps.cli.arguments.approver import approver_of, takes_approver
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
 from stenolog.apps.cli.arguments.options import names, takes_db, typed
@@ -21,7 +22,7 @@ from stenolog.projections.terminal_text import shown_call
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation
-    from stenolog.adapters.engine.approvals import PendingApproval
+    from stenolog.adapters.engine.approvals import Approver, PendingApproval
     from stenolog.domain.lanes.state import State
 TEAM = "team"
 LOOK = 0.5
@@ -38,6 +39,7 @@ LOOK = 0.5
 @click.option("--cancel", is_flag=True, help="Stop all agents.")
 @click.option("--approve", is_flag=False, flag_value="", metavar="[ENTRY]", help="Approve a call.")
 @click.option("--refuse", is_flag=False, flag_value="", metavar="[ENTRY]", help="Refuse a call.")
+@takes_approver
 @click.option("--wait", is_flag=True, help="Print the answers, until all agents rest.")
 @click.argument("message", required=False)
 @takes_db
@@ -51,6 +53,8 @@ def submit_command(
     cancel: bool,
     approve: str | None,
     refuse: str | None,
+    identity: str,
+    sign: str | None,
     wait: bool,
 ) -> CommandResult:
     """Send a message to a team of workers.
@@ -60,6 +64,8 @@ def submit_command(
     """
     from stenolog.apps.workers.status import has_worker
 
+    if (identity or sign) and approve is None and refuse is None:
+        raise click.UsageError("--identity and --sign go with --approve and --refuse")
     control = _only_one(message, cancel, approve, refuse, bool(to or id))
     log = open_log(db, create=not control)
     conversation = find_conversation(log, target) if control else log[target]
@@ -75,7 +81,7 @@ def submit_command(
 
         data["position"] = asyncio.run(cancelled(conversation, team=name))
     else:
-        data |= _decided(conversation, approve, refuse, name)
+        data |= _decided(conversation, approve, refuse, name, approver_of(identity, sign))
     if has_worker(log, name) is False:
         words = f"no worker of {name!r} is running; the message waits for one (`stenolog workers`)"
         say(words, mark="·", style="cyan")
@@ -102,13 +108,13 @@ def _only_one(
 
 
 def _decided(
-    conversation: Conversation, approve: str | None, refuse: str | None, team: str
+    conversation: Conversation, approve: str | None, refuse: str | None, team: str, by: Approver | None
 ) -> dict[str, Any]:
     from stenolog.apps.workers import submitting
 
     call = _call_meant(conversation, (approve if refuse is None else refuse) or "")
     decide = submitting.approve if refuse is None else submitting.reject
-    position = asyncio.run(decide(conversation.log[call.conversation], call.call, team=team))
+    position = asyncio.run(decide(conversation.log[call.conversation], call.call, by=by, team=team))
     return {"conversation": call.conversation, "position": position}
 
 

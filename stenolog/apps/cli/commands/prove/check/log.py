@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from stenolog.apps.cli.terminal import progress
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Log
+    from stenolog.adapters.conversation.verifying.decisions import Decision
     from stenolog.adapters.conversation.verifying.report import Report
 
 
@@ -36,8 +37,10 @@ NONE = line(("✓ ", "green"), counted(0, "conversation"))
     help="Compare with a head kept elsewhere.",
 )
 @click.option("--publish", is_flag=True, help="Print only the head, to keep elsewhere, if nothing failed.")
-@click.option("--requests", is_flag=True, help="Build each recorded request again, and compare.")
-@click.option("--strict", is_flag=True, help="Fail if a request is not recorded or provable.")
+@click.option("--requests", is_flag=True, help="Build recorded requests again.")
+@click.option("--approvals", is_flag=True, help="List who approved calls; check signatures.")
+@click.option("--key", "keys", multiple=True, metavar="KEY", help="An approver's public key, or its file.")
+@click.option("--strict", is_flag=True, help="Fail if a request or an approval is not provable.")
 @takes_format
 @takes_jobs
 @takes_verbose
@@ -48,18 +51,27 @@ def check_log_command(
     head: str | None,
     publish: bool,
     requests: bool,
+    approvals: bool,
+    keys: tuple[str, ...],
     strict: bool,
     jobs: int | None,
     verbose: bool,
 ) -> CommandResult:
     """Check that the log is as it was written.
 
-    Computes every digest, link, blob and checkpoint again, and the history of names and deletions. Without a
-    conversation it ends with the head of the whole log: one hash, which covers all of it.
+    Computes every digest, link, blob and checkpoint again, and the history of names and deletions; ends with
+    the head of the log, one hash that covers all of it.
     """
     kept = None if head is None else _last_head(head)
     found = checked_log(
-        open_log(db), target, head=kept, requests=requests, strict=strict, jobs=jobs, verbose=verbose
+        open_log(db),
+        target,
+        head=kept,
+        requests=requests,
+        approvers=_approvers(keys) if approvals or keys else None,
+        strict=strict,
+        jobs=jobs,
+        verbose=verbose,
     )
     if publish and not found.failed:
         return found._replace(draw=lambda: [_published(found.data)])
@@ -74,6 +86,15 @@ def _published(data: Any) -> str:
         covered = {"conversation": one.conversation, "position": one.position}
         published = {"head": one.digest, "time": published["time"], **covered}
     return json.dumps(published, ensure_ascii=False, separators=(",", ":"))
+
+
+def _approvers(keys: Sequence[str]) -> list[str]:
+    from stenolog.adapters.importers.evidence.signing import read_public_key
+
+    try:
+        return [read_public_key(key).hex() for key in keys]
+    except OSError as error:
+        raise click.UsageError(f"--key: {error.filename}: {error.strerror}") from error
 
 
 def _last_head(written: str) -> str:
@@ -94,6 +115,7 @@ def checked_log(
     *,
     head: str | None = None,
     requests: bool = False,
+    approvers: Sequence[str] | None = None,
     strict: bool = False,
     jobs: int | None = None,
     verbose: bool = False,
@@ -102,13 +124,23 @@ def checked_log(
     from stenolog.apps.views.checks import log_check
 
     subject = find_conversation(log, target) if target else log
-    found = log_check(subject, head=head, requests=requests, strict=strict, jobs=jobs, watch=progress)
+    found = log_check(
+        subject,
+        head=head,
+        requests=requests,
+        approvers=approvers,
+        strict=strict,
+        jobs=jobs,
+        watch=progress,
+    )
     proved: dict[str, Any] | None = found.data["requests"]
 
     def draw() -> Iterator[Piece]:
         yield from _log_lines(found.report, verbose=verbose)
         if proved is not None:
             yield request_line(proved, failed=found.differs)
+        if approvers is not None:
+            yield from _decision_lines(found.data["approvals"])
 
     shown = messages(found.notes, verbose=verbose)
     names = tuple(one.conversation for one in found.report.conversations)
@@ -132,6 +164,17 @@ def _log_lines(report: Report, *, verbose: bool) -> Iterator[Piece]:
         mark = ("✗ ", "red") if "" in broken else ("✓ ", "green")
         yield line(mark, "the head of the log, which covers names, deletions and every conversation")
         yield f"  {report.head}"
+
+
+def _decision_lines(decisions: Sequence[Decision]) -> Iterator[Piece]:
+    if not decisions:
+        yield line(("· ", "cyan"), "nobody decided about a call")
+    for one in decisions:
+        mark = ("✓ ", "green") if one.outcome == "signed" else ("· ", "cyan")
+        who = one.identity or ("a policy" if one.outcome == "policy" else "someone unnamed")
+        key = f", key {one.key[:12]}…" if one.key else ""
+        verb = "approved" if one.action == "approve" else "refused"
+        yield line(mark, f"{one.conversation}@{one.position}: {one.tool} {verb} by {who}{key}: {one.outcome}")
 
 
 def request_line(data: dict[str, Any], *, failed: bool) -> TextLine:
