@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +16,10 @@ import pytest
 
 import stenolog
 from stenolog import Conversation, UserMessage
-from tests.tap.clients import PROGRAMS, Program, labelled, replayed, run_all
+from tests.requests.corpus import TRANSCRIPTS
+from tests.tap.clients import CLAUDE, CODEX, PROGRAMS, Program, Runs, home_of, labelled, replayed, run_all
 from tests.tap.corpus import judged, recorded
+from tests.tap.running_tap import ROOT, provider_process
 
 WANTED = "STENOLOG_REAL_AGENTS"
 pytestmark = [
@@ -84,3 +90,51 @@ def test_requests_of_a_program_without_its_ids_are_never_in_another_session(ran:
     merged = [one for one in verdict.wrong if one.startswith("merged") and " title " not in one]
     assert len(sent) >= LEAST
     assert (verdict.missing, verdict.differs, merged) == (0, 0, []), verdict.wrong
+
+
+AT_TAP = """
+mkdir -p ~/.pi/agent
+echo '{"providers": {"anthropic": {"baseUrl": "'$ANTHROPIC_BASE_URL'"}}}' > ~/.pi/agent/models.json
+exec pi -p --provider anthropic --model claude-sonnet-4-5 --session "$@"
+"""
+"""A command for pi, which reads base URLs from a file."""
+RESUMING = {
+    "claude-code": (*CLAUDE, "--resume"),
+    "codex": (*CODEX, "resume"),
+    "pi": ("sh", "-c", AT_TAP, "pi"),
+}
+LEFT_OUT = {"claude-code": "exec_command ", "codex": "<permissions instructions>|# AGENTS.md"}
+"""Parts that a program does not go on with: calls that still wait; instructions, which Codex says anew."""
+TALKS = {
+    "session": ROOT / "docs" / "examples" / "session.jsonl",
+    "rollout": TRANSCRIPTS / "codex" / "rollout-e598363d10f4.jsonl",
+}
+
+
+@pytest.mark.parametrize("talk", TALKS)
+@pytest.mark.parametrize("program", RESUMING)
+def test_a_moved_conversation_is_in_the_first_request_of_the_program_that_resumes_it(
+    tmp_path: Path, program: str, talk: str
+) -> None:
+    if not TALKS[talk].exists():
+        pytest.skip("the recorded sessions are not beside this checkout")
+    work = tmp_path / "home" / "work"
+    work.mkdir(parents=True)
+
+    def ran(*words: str) -> Any:
+        command = [sys.executable, "-m", "stenolog", *words, "--db", str(tmp_path / "log.db"), "--json"]
+        env = {**home_of(work.parent), "PYTHONPATH": str(ROOT)}
+        found = subprocess.run(command, cwd=work, env=env, capture_output=True, text=True)
+        return json.loads(found.stdout)["data"]
+
+    ran("import", str(TALKS[talk]), "--name", "talk")
+    session = ran("move", "talk", "--to", program)["session"]
+    with provider_process(tmp_path / "provider.jsonl") as provider:
+        resuming = Program(program, (*RESUMING[program], session), ())
+        Runs(tmp_path, provider).run(resuming, resuming.first, "Go on, please.", work)
+    (recording,) = (each["name"] for each in ran("ls") if each["name"] != "talk")
+    checked = ran("move", "talk", "--to", program, "--check", "--sent", recording)
+
+    lost = [each["text"] for each in checked["differences"] if each["sign"] != "+"]
+    assert checked["found"] > 5
+    assert [text for text in lost if not re.match(LEFT_OUT.get(program, "$"), text)] == []
