@@ -28,7 +28,7 @@ def difference_drawn(
     yield wrapped(
         (_names(before, after), "bold cyan"),
         f"  {diff.tokens_before:,} → {diff.tokens_after:,} tok",
-        (f"  {diff.messages_before} → {diff.messages_after} messages · {after.api}", "dim"),
+        (f"  {diff.messages_before} → {diff.messages_after} messages · format {after.api}", "dim"),
     )
     if before.policy != after.policy:
         yield wrapped(("policies  ", "dim"), f"{in_short(before.policy)} → {in_short(after.policy)}")
