@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from .adapters.importers.conversion.session_converter import SessionConverter, text_parts
     from .adapters.importers.door.record_spool import RecordSpool, StreamedRecords
     from .adapters.importers.door.yaml_file import yaml_document
+    from .adapters.importers.door.zip_archive import ZIP, zip_members, zip_names
     from .adapters.importers.evidence.pack import PackContents, write_pack
     from .adapters.importers.evidence.signing import read_signer
     from .adapters.importers.openai.export import export_openai
@@ -159,6 +160,9 @@ _LATE = {
     "write_calls": "apps.tap.recording.call_files:write_calls",
     "write_pack": "adapters.importers.evidence.pack:write_pack",
     "yaml_document": "adapters.importers.door.yaml_file:yaml_document",
+    "ZIP": "adapters.importers.door.zip_archive:ZIP",
+    "zip_members": "adapters.importers.door.zip_archive:zip_members",
+    "zip_names": "adapters.importers.door.zip_archive:zip_names",
 }
 """Names that few importers need, and what is imported for them at their first use."""
 
@@ -168,6 +172,7 @@ __all__ = [
     "LONGEST_LINE",
     "SQLITE",
     "SUFFIXES",
+    "ZIP",
     "AgentSession",
     "Answer",
     "Append",
@@ -272,6 +277,8 @@ __all__ = [
     "write_calls",
     "write_pack",
     "yaml_document",
+    "zip_members",
+    "zip_names",
 ]
 
 

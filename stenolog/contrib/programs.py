@@ -194,6 +194,16 @@ LITELLM = _program(
         plugins.shows("standard_logging_object", inside=("data",)),
     )
 )
+INSPECT_AI = _program(
+    _file(
+        "inspect-ai",
+        "a log of inspect_ai",
+        "inspect_ai.samples:INSPECT_AI",
+        plugins.shows("version", "status", "eval", "eval.task", whole=True),
+        plugins.Signature(begins=b"PK\x03\x04"),
+        suffixes=(".eval",),
+    )
+)
 LANGGRAPH = _program(
     _file(
         "langgraph",

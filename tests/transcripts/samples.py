@@ -24,6 +24,7 @@ from tests.transcripts import (
     test_deepseek_harness,
     test_gemini_and_qwen,
     test_goose,
+    test_inspect_ai,
     test_mapping,
     test_openai_agents,
     test_opencode,
@@ -219,13 +220,8 @@ def _goose(form: str) -> Write:
 
 
 OF_OPENHANDS = frozenset(("message", "observation"))
-RUN: dict[str, Any] = {
-    "instance_id": "r",
-    "instance": {"repo": "a/b"},
-    "metadata": {"llm_config": {"model": "m"}},
-    "error": "",
-    "instruction": "",
-}
+RUN: dict[str, Any] = {"instance_id": "r", "instance": {"repo": "a/b"}, "error": "", "instruction": ""}
+RUN |= {"metadata": {"llm_config": {"model": "m"}}}
 ATIF = test_atif.trajectory(trajectory_id="t", extra={"a": 1}, subagent_trajectories=[])
 CLAUDE = [
     user("u1", None, "Which loaves are left?"),
@@ -359,6 +355,7 @@ SAMPLES = [
     Sample("har", "har", recorded.HAR, recorded.write_archive, has_ids=True),
     Sample("codex-exec", "codex-exec", test_codex_exec.RUN, on_lines),
     Sample("chatgpt", "chatgpt", test_chatgpt.NODES, test_chatgpt.write_export, has_ids=True),
+    Sample("inspect-ai", "inspect-ai", test_inspect_ai.MESSAGES, test_inspect_ai.write_json, has_ids=True),
     Sample("otlp", "otlp", test_otlp.SPANS, test_otlp.on_lines, has_ids=True),
     Sample("litellm", "litellm", recorded.PAYLOADS, on_lines, has_ids=True),
     Sample("helicone", "helicone", recorded.LOGGED, on_lines, has_ids=True),

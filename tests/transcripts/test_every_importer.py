@@ -38,7 +38,18 @@ DOCUMENTS = [
     one
     for one in SAMPLES
     if one.name
-    in ("adk", "adk-evaluation", "ai-sdk-1", "amp", "atif", "cline", "mini", "openhands-run", "swe-agent")
+    in (
+        "adk",
+        "adk-evaluation",
+        "ai-sdk-1",
+        "amp",
+        "atif",
+        "cline",
+        "inspect-ai",
+        "mini",
+        "openhands-run",
+        "swe-agent",
+    )
 ]
 NOBODY = "expected a conversation, found a scenario that a model is to play"
 IDS = ("id", "uuid", "step_id", "seq")

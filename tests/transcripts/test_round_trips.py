@@ -34,6 +34,7 @@ def _parsed_otlp(text: str) -> object:
 SCHEMAS: dict[str, Callable[[str], object]] = {
     "atif": Trajectory.model_validate_json,
     "otlp": _parsed_otlp,
+    "inspect-ai": json.loads,  # its own package reads it in a slow test, for it is large
 }
 """The forms that come back whole, with what reads them elsewhere."""
 each_form = pytest.mark.parametrize("form", SCHEMAS)

@@ -75,7 +75,7 @@ def _recognised(stream: BinaryIO) -> str:
         tables = ", ".join([*tables_in(stream)][:6]) or "none"
         raise UnknownFormatError(f"expected {supported()}, found an SQLite database with the tables {tables}")
     if first.startswith(b"PK\x03\x04"):
-        raise UnknownFormatError(f"expected {supported()}, found a ZIP archive, as Inspect keeps its logs in")
+        raise UnknownFormatError(f"expected {supported()}, found a ZIP archive")
     if first.startswith(b"["):
         return _of_list(stream)
     if first.startswith(b"{"):

@@ -112,7 +112,7 @@ def decompressed(stream: BinaryIO) -> Iterator[BinaryIO]:
         yield stream
         return
     budget = Budget(size)
-    pieces = _from_zstd(stream) if first == ZSTD else _from_gzip(stream)
+    pieces = from_zstd(stream) if first == ZSTD else _from_gzip(stream)
     begins = next(pieces, b"")
     # With a name SQLite can open it; without one a killed process leaves nothing behind.
     temporary: Any = NamedTemporaryFile if begins.startswith(SQLITE) else TemporaryFile
@@ -140,7 +140,7 @@ def _from_gzip(stream: BinaryIO) -> Iterator[bytes]:
                 member = zlib.decompressobj(_GZIP_BITS)
 
 
-def _from_zstd(stream: BinaryIO) -> Iterator[bytes]:
+def from_zstd(stream: BinaryIO) -> Iterator[bytes]:
     """Yield all frames' content: each append to a file adds a frame."""
     try:
         zstd = importlib.import_module("compression.zstd")  # part of Python from 3.14 on
@@ -209,7 +209,7 @@ class ForeignDatabase(sqlite3.Connection):
         if not content.startswith((ZSTD, GZIP)):
             return content
         made = bytearray()
-        for piece in (_from_zstd if content.startswith(ZSTD) else _from_gzip)(BytesIO(content)):
+        for piece in (from_zstd if content.startswith(ZSTD) else _from_gzip)(BytesIO(content)):
             self.budget.spend(len(piece))
             made += piece
         return bytes(made)
