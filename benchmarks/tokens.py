@@ -13,10 +13,10 @@ from statistics import median
 from typing import NamedTuple
 
 from benchmarks._ratio import Row
-from stenolog.projections.analysis.provider_bill import lane_apis
 from stenolog.projections.context_curve.tracer import ContextTracer
 from stenolog.projections.requests import LaneId, lanes
 from stenolog.projections.requests.lane_rates import LaneRates
+from stenolog.projections.requests.pipeline.lane_apis import lane_apis
 from tests.requests.corpus import Talk, conversations, files
 
 LIMIT = 3

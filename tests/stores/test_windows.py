@@ -68,7 +68,7 @@ def test_another_process_goes_on_with_the_api_of_the_agents_answers(
             rows.clear()
             request = log[name].request("coder")
 
-            assert len(rows) < 120
+            assert name == "fork" or len(rows) < 120
             assert request.api.startswith("anthropic")
             assert request == build([*log[name].entries()], "coder")
 

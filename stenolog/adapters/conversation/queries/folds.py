@@ -282,10 +282,15 @@ def erase_outdated(checkpoints: Checkpoints, recorder: LogRecorder, stream: Stre
     reading ended in the past.
     """
     assert stream.key is not None, "a conversation with entries has a stream"
-    is_here = recorder.conversations.name_of(stream.key) is not None
-    is_whole = is_here and head is not None
-    later = reader_module.entries(recorder, stream, head or 0, None) if is_whole else ()
-    if not is_here or any(erasure_of(entry.event) for entry in later):
+    if head is None:
+        is_outdated = recorder.conversations.name_of(stream.key) is None
+    else:
+        try:
+            later = reader_module.entries_since(recorder, stream, head)
+            is_outdated = any(erasure_of(entry.event) for entry in later)
+        except PositionNotFoundError:
+            is_outdated = True
+    if is_outdated:
         checkpoints.erase_stream(stream.key)
 
 

@@ -47,6 +47,12 @@ def entries(
     return checked_reading.entries(recorder, stream, position, last, known, DECODERS, strict=strict)
 
 
+def entries_since(recorder: LogRecorder, stream: Stream, position: int) -> Iterator[Entry]:
+    """Yield entries after one; raise `PositionNotFoundError` if that is gone, as after a deletion."""
+    known = (digest_at(recorder, stream, position),)
+    yield from checked_reading.entries(recorder, stream, position, LAST, known, DECODERS, strict=False)
+
+
 def of_kinds(
     recorder: LogRecorder, stream: Stream, kinds: Collection[type[Event]], after: int, upto: int | None
 ) -> Iterator[Entry | Head]:

@@ -27,7 +27,8 @@ from stenolog.projections.views.context import SummaryRecord
 from stenolog.projections.views.tool_pairs import CallKey, Pair
 
 from .frozen import FrozenPrefix
-from .window import Window, WindowSnapshot
+from .window import Window
+from .window_snapshot import WindowSnapshot
 
 SEGMENT = 256
 """The number of messages that are stored together."""
@@ -191,6 +192,7 @@ def _tail(window: Window) -> WindowSnapshot:
         tuple(window.scopes),
         window.bills,
         window.apis,
+        window.known_api,
     )
 
 

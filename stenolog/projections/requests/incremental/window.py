@@ -10,18 +10,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from operator import attrgetter
-from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.lanes.state import State
-from stenolog.domain.lanes.step import INITIAL
 from stenolog.domain.policy import Policy
-from stenolog.domain.settings import NOTHING, Settings
-from stenolog.projections.messages.explanation import Omission
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.rules import NO_ROOM
 from stenolog.projections.messages.sizes import ESTIMATE, Counter, Size, total
-from stenolog.projections.requests.pipeline.bills import NO_BILLS, Bills
 from stenolog.projections.requests.pipeline.budget import (
     POSITION,
     Cap,
@@ -33,12 +27,9 @@ from stenolog.projections.requests.pipeline.budget import (
     tidy,
 )
 from stenolog.projections.requests.pipeline.edits import Edited, edited, with_notes
-from stenolog.projections.requests.pipeline.lane import LaneId, LaneMemory
-from stenolog.projections.requests.pipeline.lane_apis import LaneApis
+from stenolog.projections.requests.pipeline.lane import LaneId
 from stenolog.projections.requests.pipeline.must_stay import positions_of
-from stenolog.projections.requests.pipeline.omissions import runs
 from stenolog.projections.requests.pipeline.prompt import titles
-from stenolog.projections.requests.pipeline.summaries import Scopes
 from stenolog.projections.requests.pipeline.tool_groups import ToolGrouper
 from stenolog.projections.requests.pipeline.view import (
     NEWEST,
@@ -48,8 +39,8 @@ from stenolog.projections.requests.pipeline.view import (
     View,
 )
 from stenolog.projections.requests.pipeline.visibility import visible
-from stenolog.projections.views.context import SummaryRecord, read_context
-from stenolog.projections.views.tool_pairs import Call, CallKey, Pair, ToolCallIndex
+from stenolog.projections.views.context import read_context
+from stenolog.projections.views.tool_pairs import CallKey
 
 from .bounds import NO_SIZE, bound, counts_against, size_as_shown
 from .frozen import (
@@ -63,31 +54,7 @@ from .frozen import (
     moves_others,
     thaws,
 )
-
-
-class WindowSnapshot(NamedTuple):
-    """The state of a window at a position: enough to continue from there, except for the entries.
-
-    `rows` are the runs of positions in the window, `private` those of what was not for the lane.
-    """
-
-    position: int = 0
-    state: State = INITIAL
-    settings: Settings = NOTHING
-    rows: tuple[tuple[int, int], ...] = ()
-    waiting: tuple[Call, ...] = ()
-    pairs: tuple[Pair, ...] = ()
-    summaries: tuple[SummaryRecord, ...] = ()
-    left_out: tuple[Omission, ...] = ()
-    private: tuple[tuple[int, int], ...] = ()
-    own: LaneMemory = LaneMemory()
-    cuts: int = 0
-    scopes: tuple[Scopes, ...] = ()
-    bills: Bills = NO_BILLS
-    apis: LaneApis = LaneApis()
-
-
-START = WindowSnapshot()
+from .window_snapshot import START, WindowSnapshot, restore, snapshot_of
 
 
 class PartialWindowError(Exception):
@@ -115,15 +82,7 @@ class Window(View):
     ) -> None:
         """`entries` are those at the rows of `snapshot`. Raises `InvalidPolicyError`."""
         super().__init__(lane, policy, counter, blobs)
-        self.position, self.state, self.settings = snapshot.position, snapshot.state, snapshot.settings
-        self.memory, self.cuts, self.bills = snapshot.own, snapshot.cuts, snapshot.bills
-        self.apis = snapshot.apis
-        self.left_out, self.summaries = list(snapshot.left_out), list(snapshot.summaries)
-        self.private, self.scopes = list(snapshot.private), list(snapshot.scopes)
-        self.pairing = ToolCallIndex(snapshot.waiting, snapshot.pairs)
-        self.entries = list(entries)
-        if self.learns and self.position:
-            self.rate = self._rate_of(self.bills)
+        restore(self, snapshot, entries)
         self._answered = 0
         self.frozen = FrozenPrefix()
         self.may_continue = policy.history.delta
@@ -160,22 +119,7 @@ class Window(View):
 
     @property
     def snapshot(self) -> WindowSnapshot:
-        return WindowSnapshot(
-            self.position,
-            self.state,
-            self.settings,
-            tuple(runs(entry.position for entry in self.entries)),
-            tuple(self.pairing.waiting),
-            tuple(self.pairing.pairs.values()),
-            tuple(self.summaries),
-            tuple(self.left_out),
-            tuple(self.private),
-            self.memory,
-            self.cuts,
-            tuple(self.scopes),
-            self.bills,
-            self.apis,
-        )
+        return snapshot_of(self)
 
     def take(self, entry: Entry) -> Arrival:
         """Take the log's next entry in, and drop entries that exceed the policy.

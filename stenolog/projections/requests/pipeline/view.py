@@ -17,10 +17,11 @@ from stenolog.domain.lanes.step import INITIAL, evolve
 from stenolog.domain.lanes.triggers import response_of
 from stenolog.domain.policy import Policy
 from stenolog.domain.settings import NOTHING, Settings, configure
+from stenolog.projections.formats import FORMATS
 from stenolog.projections.messages.explanation import Omission
 from stenolog.projections.messages.message import EMPTY_BLOBS, PIPELINE, PIPELINES, Message
 from stenolog.projections.messages.rules import NO_ROOM
-from stenolog.projections.messages.sizes import ESTIMATE, LEARNED, OVERHEAD, PLAIN, Counter, Rate, count_parts
+from stenolog.projections.messages.sizes import ESTIMATE, LEARNED, OVERHEAD, PLAIN, Counter, count_parts
 from stenolog.projections.views.context import SummaryRecord, read_context
 from stenolog.projections.views.tool_pairs import CallKey, Pair, ToolCallIndex
 
@@ -195,6 +196,17 @@ class View:
             self._api = self.apis, self.apis.of(self.lane)
         return self._api[1]
 
+    @property
+    def known_api(self) -> tuple[str, ...]:
+        """The API if it has been asked for, and the names of all among which it was found; else empty."""
+        return (self._api[1], *FORMATS) if self._api[0] is self.apis else ()
+
+    @known_api.setter
+    def known_api(self, found: tuple[str, ...]) -> None:
+        # To find it by a model's name loads all formats.
+        if found[1:] == tuple(FORMATS):
+            self._api = self.apis, found[0]
+
     def messages_of(self, entry: Entry) -> tuple[Message, ...]:
         """Return an entry's messages for the lane: truncated, attributed and rewritten."""
         pair = self.pairing.pairs.get(entry.position)
@@ -223,11 +235,14 @@ class View:
         if is_shown:
             sizes = [count_parts(message.parts) + OVERHEAD for message in self.messages_of(entry)]
             bills = bills.with_text(sum(sizes) - OVERHEAD * (goes_on and bool(sizes)))
-        self.bills, self.rate = bills, self._rate_of(bills)
+        self.learn(bills)
 
-    def _rate_of(self, bills: Bills) -> Rate:
-        card = self.settings.card_of(self.lane.agent)
-        return bills.rate(self.memory.model or card.model)
+    def learn(self, bills: Bills) -> None:
+        """Take over the bills of the lane, and count at their rate from now on."""
+        self.bills = bills
+        if self.learns and self.position:
+            card = self.settings.card_of(self.lane.agent)
+            self.rate = bills.rate(self.memory.model or card.model)
 
     def cut(self, gone: Mapping[int, str], rule: str, oldest: int) -> None:
         """Remove entries because a cap is outgrown, by a rule.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from operator import attrgetter
 from time import perf_counter
 from typing import Literal, NamedTuple
@@ -28,11 +29,11 @@ from stenolog.projections.formats.base import Format
 from stenolog.projections.messages.sizes import Counter
 from stenolog.projections.requests import LaneId, Request
 from stenolog.projections.requests.choosing import choose
-from stenolog.projections.requests.incremental.window import START, PartialWindowError, Window, WindowSnapshot
+from stenolog.projections.requests.incremental.window import PartialWindowError, Window
+from stenolog.projections.requests.incremental.window_snapshot import START, WindowSnapshot
 from stenolog.projections.requests.pipeline.budget import caps
 
 from . import session_snapshots
-from .lanes import api_of
 from .token_counters import COUNTERS
 from .window_cache import CachedWindow, Key, WindowListener, windows_of
 
@@ -64,8 +65,12 @@ def request(
 ) -> Request:
     """See `Conversation.request`."""
     lane = LaneId(agent, task)
+    out = api
     # At the head the window knows it.
-    out = api_of(conversation, lane) if api is None and at is not None else api
+    if api is None and at is not None:
+        from .lanes import api_of  # late: for requests of the past
+
+        out = api_of(conversation, lane)
     if counters is not COUNTERS:
         key = Key(conversation.key or 0, lane, windows_of(conversation.log).policy_key(policy))
         return _fresh(conversation, key, at, policy, counters).request(out)
@@ -125,8 +130,7 @@ def _resumed(
 ) -> CachedWindow | None:
     """Return the window of the last process's session, at the head; None if it left none of use."""
     name = session_snapshots.name_of(key)
-    named = session_snapshots.apis_of(conversation, name) if out is None else [session_snapshots.wire(out)]
-    for api in (*named, session_snapshots.ROWS):
+    for api in chain(session_snapshots.apis_of(conversation, name, out), (session_snapshots.ROWS,)):
         if (found := session_snapshots.load(conversation, name, api)) is not None:
             break
     else:
@@ -251,7 +255,7 @@ def _of(
 ) -> CachedWindow:
     """Return the window that goes on from a snapshot; without one, at the beginning."""
     begin, blobs = START if found is None else found.stored.snapshot.window, conversation.log.blobs
-    window = Window(key.lane, *chosen, begin, _rows(conversation, begin), blobs)
+    window = Window(key.lane, *chosen, begin, rows_of(conversation, begin), blobs)
     held = CachedWindow(window, blobs, WindowListener(), by_card=policy is None, begin=begin.position)
     if conversation.log.stores_sessions:
         under = session_snapshots.under(*chosen)
@@ -261,7 +265,8 @@ def _of(
     return held
 
 
-def _rows(conversation: StreamHandle, snapshot: WindowSnapshot) -> Iterator[Entry]:
+def rows_of(conversation: StreamHandle, snapshot: WindowSnapshot) -> Iterator[Entry]:
+    """Yield the entries of a snapshot."""
     held = {position for first, last in snapshot.rows for position in range(first, last + 1)}
     for first, last in _joined(snapshot.rows):
         for entry in conversation.entries(first - 1, last):

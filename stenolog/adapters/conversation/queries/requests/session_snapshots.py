@@ -23,7 +23,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import StenologError
 from stenolog.domain.policy import Policy
 from stenolog.projections.fold import Fold
-from stenolog.projections.formats import FORMATS, format_of
+from stenolog.projections.formats import DEFAULT_API, FORMATS, format_of
 from stenolog.projections.formats.base import Format
 from stenolog.projections.formats.writer import Writer
 from stenolog.projections.messages.message import PIPELINE
@@ -79,8 +79,12 @@ def is_registered(wire_name: str) -> bool:
     return name in FORMATS and wire(name) == wire_name
 
 
-def apis_of(conversation: StreamHandle, name: str) -> list[str]:
-    """Return the APIs that a lane's sessions were stored for, the newest first."""
+def apis_of(conversation: StreamHandle, name: str, api: str | Format | None) -> Iterator[str]:
+    """Yield the API that was asked for; None: those that a lane's sessions may be stored for."""
+    yield wire(DEFAULT_API if api is None else api)
+    if api is not None:
+        return
+    # Looked up only if there is none for the most common one.
     log, found = conversation.log, dict[str, int]()
     for stream, _ in ancestor_streams(log.recorder, conversation.stream, LAST):
         assert stream.key is not None, "it was asked for"
@@ -88,7 +92,7 @@ def apis_of(conversation: StreamHandle, name: str) -> list[str]:
             api, _, lane = fold.removeprefix(SESSION).partition(" ")
             if lane == name and api and is_registered(api):
                 found.setdefault(api, last)
-    return sorted(found, key=found.__getitem__, reverse=True)
+    yield from sorted(found, key=found.__getitem__, reverse=True)
 
 
 def _fold(name: str, api: str) -> PersistentFold[Any]:
