@@ -24,12 +24,13 @@ import stenolog
 from benchmarks import tokens as foretold
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, UserMessage
 from stenolog.adapters.conversation.queries.requests import token_counters
-from stenolog.adapters.conversation.queries.requests.rates import rates_of
+from stenolog.adapters.conversation.queries.requests.rates import JSON, rates_of
 from stenolog.adapters.conversation.queries.requests.token_counters import (
     COUNTERS,
     PIECE,
     tiktoken_counter,
 )
+from stenolog.adapters.store.reading import reader
 from stenolog.context import Budget, policy
 from stenolog.domain.erasure import ERASED
 from stenolog.domain.errors import InvalidPolicyError
@@ -306,7 +307,12 @@ def test_no_later_entry_changes_a_rate_and_none_is_beyond_its_bounds(seeds: rang
         whole = LaneRates(LANE).extend(log)
         for position in range(len(log) + 1):
             rate = whole.at(position)
-            assert rate == LaneRates(LANE).extend(log[:position]).at(position)
+            part = LaneRates(LANE).extend(log[:position])
+            assert rate == part.at(position)
+            kept = JSON.load(JSON.dump(part.learned))
+            shown = [log[at - 1] for first, last in kept.snapshot.rows for at in range(first, last + 1)]
+            later = LaneRates(LANE).resume(kept, part.digest, shown).extend(log[position:])
+            assert later.learned == whole.learned
             assert rate.estimated <= 2 * rate.billed <= 8 * rate.estimated
 
 
@@ -341,6 +347,35 @@ def test_a_budget_as_billed_holds_what_is_billed_and_is_proved() -> None:
 @pytest.mark.skipif(not TRANSCRIPTS.is_dir(), reason="the recorded sessions are not beside this checkout")
 def test_the_bills_before_a_request_foretell_its_own() -> None:
     assert [row.line() for row in foretold.run() if not row.ok] == []
+
+
+def test_another_process_reads_no_entry_that_the_rates_were_learned_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    whole = reader.entries
+
+    def watched(*asked: Any) -> Iterator[Any]:
+        for entry in whole(*asked):
+            read.append(entry.position)
+            yield entry
+
+    monkeypatch.setattr(reader, "entries", watched)
+    with stenolog.open(tmp_path / "log.db") as log:
+        log["talk"].extend(session(1.5))
+        before = rates_of(log["talk"], LANE)
+        assert before is not None
+        log["talk"].fork(name="fork")
+        assert len(read) > len(log["talk"])
+    for name in ("talk", "fork"):
+        with stenolog.open(tmp_path / "log.db") as log:
+            read.clear()
+            found = rates_of(log[name], LANE)
+
+            assert found is not None
+            assert len(read) <= 3
+            positions = range(found.position)
+            assert [*map(found.at, positions)] == [*map(before.at, positions)]
 
 
 def test_the_rates_of_a_log_go_on_with_new_entries_and_forget_erased_ones(tmp_path: Path) -> None:

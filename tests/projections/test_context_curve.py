@@ -327,3 +327,15 @@ def test_a_stored_conversation_has_its_small_curve_without_a_request_being_built
 
     assert curves.small_curve(stored) == (context_points(list(stored)).points, 201)
     assert curves.small_curve(stored)[1] == 0
+
+
+def test_without_a_bill_no_step_is_one_of_rates() -> None:
+    log: list[Event] = [ModeSwitch(joins=["coder"], source=Origin(system="claude-code", id="m"))]
+    for nth, model in enumerate(("claude-opus-4-6", "gpt-5") * 8):
+        source = Origin(system="claude-code", id=f"m{nth}")
+        answer = AssistantMessage(agent="coder", text="w " * 40, model=model, source=source)
+        log += [UserMessage(text="w " * 400), answer]
+    steps = context_curve(entries(*log), "coder").steps(99)
+
+    assert len(steps) == 15
+    assert max(step.tokens for step in steps) <= min(step.tokens for step in steps) + 40

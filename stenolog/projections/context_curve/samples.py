@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch
 from stenolog.domain.lanes.triggers import response_of
+from stenolog.projections.messages.sizes import Rate
 from stenolog.projections.requests import LaneId
 from stenolog.projections.requests.lane_rates import LaneRates
 from stenolog.projections.views.usage import counts_elsewhere
@@ -55,14 +56,22 @@ class Sample(NamedTuple):
         return self.billed if self.billed is not None else self.tokens or 0
 
 
-def as_billed(samples: Iterable[Sample], rates: LaneRates) -> list[Sample]:
-    """Return samples with the tokens of rebuilt requests as they are billed, except under a budget."""
-    return [
-        each
-        if each.tokens is None or each.budget is not None
-        else each._replace(tokens=rates.at(each.at).of(each.tokens))
-        for each in samples
-    ]
+def as_billed(samples: Sequence[Sample], rates: LaneRates) -> list[Sample]:
+    """Return samples with the tokens of rebuilt requests as they are billed, except under a budget.
+
+    Beside a bill each counts at the rate then; without any bill all at the last one, so that no step between
+    two of them is one of rates.
+    """
+    if samples and all(each.billed is None for each in samples):
+        last = rates.at(samples[-1].at)
+        return [_at_rate(each, last) for each in samples]
+    return [_at_rate(each, rates.at(each.at)) for each in samples]
+
+
+def _at_rate(sample: Sample, rate: Rate) -> Sample:
+    if sample.tokens is None or sample.budget is not None:
+        return sample
+    return sample._replace(tokens=rate.of(sample.tokens))
 
 
 class Mark(NamedTuple):
