@@ -23,6 +23,7 @@ from stenolog.frameworks import claude_session_store
 from tests.agents import real
 from tests.agents.provider import Provider
 from tests.postgres.server import Server
+from tests.transcripts.given import user
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning:claude_agent_sdk")]
 SDK = ("claude-agent-sdk==0.2.189", "sniffio==1.3.1")
@@ -59,6 +60,23 @@ def test_the_store_keeps_all_contracts_of_the_sdk(
         log.close()
 
     assert len(made) == 15  # one to look at, and one a contract
+
+
+def test_a_summary_keeps_no_erased_words(tmp_path: Path) -> None:
+    key = {"project_key": "p", "session_id": "s"}
+    lines = [
+        user("u0", None, "The code is 7421."),
+        *(user(f"u{n}", f"u{n - 1}", f"{n}?") for n in range(1, 40)),
+    ]
+    with stenolog.open(tmp_path / "talks.db") as log:
+        store = claude_session_store(log)
+        for line in lines:
+            asyncio.run(store.append(key, [line]))
+        (before,) = asyncio.run(store.list_session_summaries("p"))
+        log["p/s"].erase(next(entry.position for entry in log["p/s"] if entry.id == "u0"))
+        (after,) = asyncio.run(store.list_session_summaries("p"))
+
+    assert (before["data"]["first_prompt"], after["data"]["first_prompt"]) == ("The code is 7421.", "1?")
 
 
 def test_a_session_goes_on_on_another_host_from_the_log_alone(tmp_path: Path, provider: Provider) -> None:

@@ -18,8 +18,10 @@ import pytest
 
 import stenolog
 from stenolog import Conversation, Log, UserMessage
+from stenolog.errors import HeldError
 from stenolog.frameworks import ClaudeSessionStore, claude_session_store
 from stenolog.importers import import_file
+from stenolog.maintenance import hold
 from tests.command_line import run
 from tests.file_bytes import files_with
 from tests.postgres.server import Server
@@ -44,6 +46,7 @@ COUNTED = [
 END = [user("u2", "a1", [tool_result("c1", "Twelve rye.")]), assistant("a2", "u2", text("Rye, twelve."))]
 WRITER = """
 import asyncio, sys, stenolog
+from stenolog.errors import HeldError
 from stenolog.frameworks import claude_session_store
 async def main(address, mine):
     with stenolog.open(address) as log:
@@ -202,7 +205,8 @@ def test_a_deleted_sub_agent_is_gone_with_its_words_and_the_session_stays(tmp_pa
 
 def test_erased_words_are_in_no_line_and_in_no_file(tmp_path: Path) -> None:
     secret = "The oven's code is 7421."
-    lines = [*TALK, *END, user("u3", "a2", secret), {"type": "last-prompt", "lastPrompt": secret}]
+    placed = user("u3", "a2", secret, cwd="/oven")  # settings come of this line too
+    lines = [*TALK, *END, placed, {"type": "last-prompt", "lastPrompt": secret}]
     with stenolog.open(tmp_path / "bread.db") as log:
         store = claude_session_store(log)
         asyncio.run(store.append(KEY, lines))
@@ -213,6 +217,31 @@ def test_erased_words_are_in_no_line_and_in_no_file(tmp_path: Path) -> None:
         asyncio.run(store.append(KEY, [*lines[:4], assistant("a3", "a2", text("Good night."))]))
         assert "7421" not in json.dumps(log[NAME].request("claude", at=log[NAME].position - 1).body)
     assert files_with(tmp_path, b"7421") == []
+
+
+def test_the_words_of_a_subject_are_in_no_line_and_other_batches_stay(tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "bread.db") as log:
+        store = claude_session_store(log)
+        given(store)
+        title = {"type": "ai-title", "aiTitle": "What Zoe Quux sold"}
+        asyncio.run(store.append(KEY, [user("u3", "a2", "I am Zoe Quux."), title]))
+    assert run(["erase", "--subject", "zoe quux", "--yes", "--db", str(tmp_path / "bread.db")]) == 0
+    with stenolog.open(tmp_path / "bread.db") as log:
+        assert asyncio.run(claude_session_store(log).load(KEY)) == [*TALK, *END]
+    assert files_with(tmp_path, b"Quux") == []
+
+
+def test_a_session_under_hold_stays_whole(log: Log) -> None:
+    store = claude_session_store(log)
+    given(store)
+    log[NAME].fork(2)
+    hold(log, NAME, reason="a trial")
+    for key in (KEY, SUB):
+        with pytest.raises(HeldError):
+            asyncio.run(store.delete(key))
+
+    assert len(log.names()) == 2
+    assert asyncio.run(store.load(SUB)) == COUNTED
 
 
 @pytest.mark.parametrize("project", ["a/b", "a", "x" * 300, " \t", "a-b"])

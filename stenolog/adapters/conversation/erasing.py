@@ -222,7 +222,8 @@ def _naming(conversation: StreamHandle, positions: Sequence[int]) -> Iterator[tu
     for entry in conversation.entries():
         if entry.position in positions:
             continue
-        stay.update(getattr(getattr(entry.event, "source", None), "lines", ()))
+        if not isinstance(entry.event, ModeSwitch):  # settings have no words of a line, but for a title
+            stay.update(getattr(getattr(entry.event, "source", None), "lines", ()))
         if entry.position <= own:
             continue
         match entry.event:
