@@ -1,4 +1,4 @@
-"""The verifiers of evidence packs in three languages: they give the same verdicts, on good packs and on bad."""
+"""The verifiers of evidence packs in three languages: they give the same verdicts on good packs and bad."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from clients.verify import verify_evidence
 from tests.random_cases import seeds
 
+from .given import pack_of, random_log
 from .packs import (
     PUBLIC,
     SCRIPT,
@@ -168,3 +169,17 @@ def test_a_program_is_told_by_the_exit_code(command: list[str], tmp_path: Path) 
     assert [run(*arguments)[0] for arguments in given] == [0, 1, 1]
     given = [[other], [tmp_path / "none"], [], [pack, "--head"], [pack, "--no"]]
     assert [run(*arguments)[0] for arguments in given] == [2, 2, 2, 2, 2]
+
+
+@seeds(1, slow=10, nightly=209)
+def test_packs_of_real_logs_are_verified_and_their_changes_refused_by_all(seeds: range) -> None:
+    for seed in seeds:
+        random, packs = Random(seed), []
+        for talk in random_log(seed):
+            withheld = [at for at in range(1, talk.position + 1) if random.random() < 0.15]
+            whole = random.random() < 0.5
+            packs.append(pack_of(talk, requests="all", withheld=withheld, whole_history=whole))
+        broken = [changed(random, pack) for pack in packs for _ in range(CHANGES)]
+        found = verdicts([Case(pack) for pack in [*packs, *broken]])
+        assert [each["exit"] for each in found[: len(packs)]] == [0] * len(packs), seed
+        assert {each["exit"] for each in found[len(packs) :]} <= {1, 2}, seed
