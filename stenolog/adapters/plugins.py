@@ -21,7 +21,7 @@ from threading import RLock
 from traceback import walk_tb
 from typing import Any, TypeVar
 
-from stenolog.domain.base.registry import LateRegistry, Reference
+from stenolog.domain.base.registry import LateRegistry, LateValue, Reference
 from stenolog.domain.errors import CallerError, PluginError
 from stenolog.projections.programs import PROGRAMS, Program
 
@@ -230,12 +230,12 @@ class ProgramRegistry(LazyRegistry[T]):
         self._seen, self._all = -1, values
 
     def add_late(self, name: str, make: Callable[[], T]) -> None:
-        # Whoever registers a value loads no program.
-        seen, self._seen = self._seen, PROGRAMS.changes
-        try:
+        if name and name not in self._all:
+            # Whoever registers a value loads no program.
+            self._all[name] = LateValue((make,))  # type: ignore[assignment]
+            self.changes += 1
+        else:
             super().add_late(name, make)
-        finally:
-            self._seen = seen
 
     def _take(self, program: Program) -> None:
         raise NotImplementedError

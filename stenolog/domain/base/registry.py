@@ -113,7 +113,7 @@ class Reference:
         return self()()
 
 
-class _Late(tuple[Callable[[], Any]]):
+class LateValue(tuple[Callable[[], Any]]):
     """The function that makes a value, as a tuple of one: there are many, and that is quick to create."""
 
 
@@ -122,13 +122,13 @@ class LateRegistry(Registry[T]):
 
     def add_late(self, name: str, make: Callable[[], T]) -> None:
         """Add a function that returns the value of a name. Raises `CallerError` as `add`."""
-        known, late = self._values.get(name), _Late((make,))
+        known, late = self._values.get(name), LateValue((make,))
         if known != late:
             self.add(name, late)  # type: ignore[arg-type]
 
     def __getitem__(self, name: str) -> T:
         value = super().__getitem__(name)
-        if isinstance(value, _Late):
+        if isinstance(value, LateValue):
             value = self._values[name] = value[0]()
         return value
 
