@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .adapters.frameworks.ag_ui import ag_ui_events, ag_ui_live, ag_ui_messages
+    from .adapters.frameworks.ag_ui import ag_ui_events, ag_ui_live, ag_ui_messages, ag_ui_runs
     from .adapters.frameworks.claude_agent_sdk import ClaudeSessionStore, claude_session_store
     from .adapters.frameworks.openai_agents import OpenAIAgentsSession, openai_agents_events
     from .adapters.frameworks.opentelemetry import conversation_spans, export_spans, measure_requests
@@ -22,6 +22,7 @@ _WHERE: dict[str, str] = {
     "ag_ui_events": "ag_ui",
     "ag_ui_live": "ag_ui",
     "ag_ui_messages": "ag_ui",
+    "ag_ui_runs": "ag_ui",
     "append_pydantic_ai": "pydantic_ai",
     "claude_session_store": "claude_agent_sdk",
     "conversation_spans": "opentelemetry",
@@ -40,6 +41,7 @@ __all__: list[str] = [
     "ag_ui_events",
     "ag_ui_live",
     "ag_ui_messages",
+    "ag_ui_runs",
     "append_pydantic_ai",
     "claude_session_store",
     "conversation_spans",

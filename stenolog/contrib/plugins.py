@@ -33,6 +33,7 @@ def _channel(name: str) -> Callable[[], None]:
 
 
 adk = _program("adk")
+ag_ui = _exporter("ag-ui", "ag_ui:TO_AG_UI")
 ai_sdk = _program("ai-sdk")
 amp = _agent("amp")
 atif = _program("atif", _exporter("atif", "atif.export:TO_ATIF"))

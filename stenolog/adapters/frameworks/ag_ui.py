@@ -7,7 +7,7 @@ async for event in ag_ui_live(conversation, team.run(conversation, "Find the bug
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from stenolog.adapters.conversation.aio import AsyncConversation
@@ -15,6 +15,7 @@ from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.options import EntryAppended, RunEvent, StreamDelta
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import MissingExtraError, StenologError
+from stenolog.domain.events import ModeSwitch, UserMessage
 
 from .shared import context_of
 
@@ -42,6 +43,21 @@ def ag_ui_messages(entries: Iterable[Entry]) -> list[Message]:
     """Return the messages in context for a MESSAGES_SNAPSHOT, edits applied."""
     log = list(entries)
     return _messages(_telling(log[0].conversation if log else "", "replay"), log)
+
+
+def ag_ui_runs(entries: Iterable[Entry]) -> list[BaseEvent]:
+    """Return the entries as serialized runs, one for each turn of persons, compacted.
+
+    Each run has its exact input, without messages that runs before it had, and names the run before as its
+    parent. A message is one piece, and a run has one snapshot of the state, its last. Raises
+    `MissingExtraError`.
+    """
+    log = list(entries)
+    telling = _telling(log[0].conversation if log else "", "")
+    made: list[BaseEvent] = []
+    for run in _turns(log):
+        made += _run(telling, run)
+    return made
 
 
 async def ag_ui_live(
@@ -100,6 +116,47 @@ async def _read(conversation: Conversation, telling: EventStream, at: int | None
         return []
     entries = await asyncio.to_thread(lambda: [*conversation.entries(telling.position, at)])
     return [event for entry in entries for event in telling.entry(entry)]
+
+
+def _turns(log: Iterable[Entry]) -> Iterator[list[Entry]]:
+    """Yield the entries from what persons say to what comes of it."""
+    run: list[Entry] = []
+    is_answered = False
+    for entry in log:
+        is_asked = is_from_person(entry)
+        if is_asked and is_answered:
+            yield run
+            run, is_answered = [], False
+        is_answered = is_answered or not (is_asked or isinstance(entry.event, ModeSwitch))
+        run.append(entry)
+    if run:
+        yield run
+
+
+def is_from_person(entry: Entry) -> bool:
+    """Return whether an entry is a message that a client gives to a run."""
+    match entry.event:
+        case UserMessage(in_context=True, author_kind="person", control=None) as said:
+            return bool(said.parts)
+        case _:
+            return False
+
+
+def _run(telling: EventStream, entries: list[Entry]) -> list[BaseEvent]:
+    from ag_ui.core import StateSnapshotEvent
+
+    from .ag_ui_events import run_input
+
+    before, telling.run = telling.run, entries[0].id
+    asked = [entry for entry in entries if is_from_person(entry)]
+    telling.seen = frozenset(entry.id for entry in asked)
+    started, *found = telling.begin()
+    for entry in entries:
+        found += telling.entry(entry)
+    found += telling.end()
+    states = [event for event in found if isinstance(event, StateSnapshotEvent)]
+    given = {"parent_run_id": before or None, "input": run_input(telling, asked)}
+    return [started.model_copy(update=given), *(event for event in found if event not in states[:-1])]
 
 
 def _messages(telling: EventStream, log: list[Entry]) -> list[Message]:

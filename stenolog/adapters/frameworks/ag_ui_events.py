@@ -264,6 +264,24 @@ class EventStream:
         ]
 
 
+def run_input(stream: EventStream, asked: Iterable[Entry]) -> types.RunAgentInput:
+    """Return the input of a run: the messages that it was given, and the state before it."""
+    given = [
+        types.UserMessage(id=entry.id, content=_text_of(entry.event.parts), name=entry.event.author or None)
+        for entry in asked
+        if isinstance(entry.event, UserMessage)
+    ]
+    return types.RunAgentInput(
+        thread_id=stream.thread,
+        run_id=stream.run,
+        state=_settings_state(stream.settings),
+        messages=[*given],
+        tools=[],
+        context=[],
+        forwarded_props={},
+    )
+
+
 def complete(parts: Sequence[Part]) -> Open:
     """Return the complete text of an answer of these parts."""
     said = Open("", "")
