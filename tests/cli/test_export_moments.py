@@ -68,8 +68,14 @@ def test_another_api_and_another_policy_are_those_of_the_test(demo: Cli) -> None
         ),
         (
             ("--agent", "coder"),
-            "--agent is for --as openai, json, curl, python, pytest; --as jsonl is of all agents",
+            "--agent is for --as openai, json, curl, python, pytest, claude-code, codex, pi; --as jsonl is",
         ),
+        (("--statement", "July"), "--statement is for --as evidence"),
+        (("--as", "evidence", "--by", "Ada"), "--by is for --sign"),
+        (("--as", "evidence", "--agent", "coder"), "--as evidence is of all agents"),
+        (("--as", "evidence", "--redact", "x"), "--redact and --redact-key are for --as html"),
+        (("--as", "evidence", "--at", "9", "--withhold", "2"), "the request of 9 cannot be shown"),
+        (("--as", "evidence", "--withhold", "99"), "found 99"),
         (("--as", "pytest", "--at", "3"), "expected --agent, one of: coder, reviewer"),
         (("--as", "pytest", "--agent", "coder", "--at", "99"), "found 99"),
         (("--as", "pytest", "--agent", "coder", "--at", "1"), "nothing has been said to it"),
@@ -166,3 +172,19 @@ def test_with_yes_it_does_not_ask(demo: Callable[..., Any], tmp_path: Path) -> N
         assert terminal.ended() == 0
 
     assert Path("demo.html").exists()
+
+
+def test_a_pack_goes_out_and_comes_in_with_what_to_know_of_it(demo: Cli) -> None:
+    pack = ("export", "demo", "--as", "evidence", "--withhold", "8-9", "--at", "all", "--statement", "July")
+    found = demo(*pack, "-o", "demo.evidence", "--json")
+
+    data, notes = found.data, found.envelope["diagnostics"]
+    assert (data["withheld"], data["requests"]) == ([8, 9], [3, 5, 7])
+    assert {note["code"] for note in notes} == {"request-left-out", "guessable"}
+    assert demo("import", "demo.evidence").out.startswith("✓ demo  0 new entries (12 already there)")
+    assert demo("import", "demo.evidence", "--name", "copy").status == 0
+    assert [line.split() for line in demo("log", "copy").out.splitlines() if "withheld" in line] == [
+        ["8", "09:02:20", "withheld", "?", "withheld"],
+        ["9", "09:02:40", "withheld", "?", "withheld"],
+    ]
+    assert demo(*pack).out.splitlines()[0].endswith('"statement":"July","log_head":""}')

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import WITHHELD
 from stenolog.domain.errors import CallerError
-from stenolog.domain.events import AssistantMessage, LlmError, Unknown
+from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, Unknown
 from stenolog.domain.values import Receipt
 from stenolog.projections.analysis.quotes import forms_of, texts_of
 from stenolog.projections.messages.body_digest import written
@@ -77,7 +77,7 @@ def choose_requests(
 
 
 class _Withheld:
-    """The withheld entries, and which of the asked requests are the same without them."""
+    """The withheld entries, and which of the asked requests are the same without the settings among them."""
 
     def __init__(
         self,
@@ -95,11 +95,13 @@ class _Withheld:
             for text in texts_of(entry.event)
             for form in forms_of(text)
         }
+        switches = {entry.position for entry in entries if isinstance(entry.event, ModeSwitch)}
+        self._switches = self.positions & switches
         without = [
-            entry._replace(event=_WORDLESS) if entry.position in self.positions else entry
+            entry._replace(event=_WORDLESS) if entry.position in self._switches else entry
             for entry in entries
         ]
-        built = rebuilt(without, within=asked, blobs=blobs, counters=counters) if positions and asked else ()
+        built = rebuilt(without, within=asked, blobs=blobs, counters=counters) if self._switches else ()
         self._same = {proof.position for proof, _ in built if proof.found == proof.expected}
 
     def shown_by(self, receipt: Receipt, position: int, request: Request, *contents: bytes) -> str:
@@ -109,9 +111,10 @@ class _Withheld:
             return ""
         if read := sorted(self.positions.intersection(request.read)):
             return f"it was built from {read[0]}, which is withheld"
-        # Parameters and tools of a withheld card, and the like, that are no words of a message.
-        if position not in self._same:
-            return f"without {', '.join(map(str, before))} it would be another"
+        # The parameters and tools of a card are no words that were read.
+        settings = [str(at) for at in before if at in self._switches]
+        if settings and position not in self._same:
+            return f"without the settings of {', '.join(settings)}, which are withheld, it would be another"
         # A recorded program may send words that nothing says it has from an entry.
         patch: Any = receipt.plan.get(PATCH)
         is_raw = isinstance(patch, Mapping) and RAW in patch

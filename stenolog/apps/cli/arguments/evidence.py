@@ -91,6 +91,13 @@ def takes_pack_options(function: F) -> F:
     return cast("F", decorated)
 
 
+def pack_data(packed: Packed) -> dict[str, Any]:
+    """Return the positions in a pack, by what was made of them."""
+    left_out = [{"position": position, "reason": why} for position, why in packed.chosen.left_out]
+    requests = [request.position for request in packed.chosen.requests]
+    return {"withheld": [*packed.withheld], "requests": requests, "left_out": left_out}
+
+
 def pack_notes(packed: Packed) -> Iterator[Diagnostic]:
     """Yield what to know of a pack before it is passed on."""
     if not packed.chosen.requests and not packed.chosen.left_out:

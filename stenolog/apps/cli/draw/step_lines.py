@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from stenolog.apps.cli.lines import Piece
-from stenolog.domain.erasure import ERASED, is_erased
+from stenolog.domain.erasure import is_erased
 from stenolog.domain.lanes.step import Transition
+from stenolog.projections.views.lines import kind_word
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation
@@ -21,20 +22,21 @@ DECISIONS = {
     "wait": "dim",
     "stop": "red",
 }
+NONE_ERASED: Mapping[int, str] = {}
 
 
-def erased_among(conversation: Conversation, steps: Iterable[Transition]) -> set[int]:
-    """Return erased entries' positions among the transitions'."""
-    unknown = (step.position for step in steps if step.kind == "unknown")
-    return {at for at in unknown if is_erased(conversation.entry(at).event)}
+def erased_among(conversation: Conversation, steps: Iterable[Transition]) -> dict[int, str]:
+    """Return the words for entries without words among the transitions', by position."""
+    unknown = (conversation.entry(step.position) for step in steps if step.kind == "unknown")
+    return {entry.position: kind_word(entry.event) for entry in unknown if is_erased(entry.event)}
 
 
-def step_lines(steps: Iterable[Transition], erased: Collection[int] = ()) -> Iterator[Piece]:
-    """Yield a table row for each transition; `erased` are erased entries' positions."""
+def step_lines(steps: Iterable[Transition], erased: Mapping[int, str] = NONE_ERASED) -> Iterator[Piece]:
+    """Yield a table row for each transition; `erased` are the words for entries without words."""
     from .layout import table
 
     columns = (">ENTRY", "~AGENT", "TRIGGER", "~NEXT", "THEN", "*NOTE")
-    shown = (step._replace(kind=ERASED) if step.position in erased else step for step in steps)
+    shown = (step._replace(kind=erased.get(step.position, step.kind)) for step in steps)
     rows = [_step_row(step) for step in shown]
     kept = range(len(columns) if any(row[-1][0] for row in rows) else len(columns) - 1)
     yield table([columns[at] for at in kept], [[row[at] for at in kept] for row in rows], names=STEP)

@@ -14,7 +14,7 @@ import click
 from stenolog.adapters.conversation.queries.exporters import EXPORTERS, Exporter, moment, session_of
 from stenolog.apps.cli.arguments.agent import agent_or_only, say_on_stderr, takes_agent_else, takes_conditions
 from stenolog.apps.cli.arguments.database import Database
-from stenolog.apps.cli.arguments.evidence import PackOptions, pack_notes, takes_pack_options
+from stenolog.apps.cli.arguments.evidence import PackOptions, pack_data, pack_notes, takes_pack_options
 from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
 from stenolog.apps.cli.arguments.options import RegisteredName, takes_conversation
 from stenolog.apps.cli.arguments.position import resolve
@@ -29,7 +29,7 @@ from stenolog.projections.terminal_text import EscapedStream
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation
-    from stenolog.adapters.importers.evidence.pack import PackContents
+    from stenolog.adapters.importers.evidence.pack import PackContents, Packed
 
 PLACE = click.Path(allow_dash=True, path_type=Path)
 
@@ -98,8 +98,10 @@ def export_command(
         raise click.BadParameter(f"File {str(output)!r} is a directory.", param_hint="'-o' / '--output'")
     position = None if exporter.write_moment is None else resolve(conversation, at or "@")
     taken: list[Taken] = []
-    if exporter.write_pack is not None:
-        text, notes = _packed(conversation, exporter, pack.contents(conversation, at))
+    more: dict[str, Any] = {}
+    if exporter.write_pack is not None and not (patterns or keys):
+        text, packed = _packed(conversation, exporter, pack.contents(conversation, at))
+        notes, more = tuple(pack_notes(packed)), pack_data(packed)
         write: Callable[[TextIO], object] = partial(_write_text, text)
     else:
         write, notes, name = _writing(conversation, exporter, agent, position, api, policy)
@@ -121,7 +123,8 @@ def export_command(
     with whole_or_not_at_all(output) as file:
         write(file)
     answer = _exported(conversation, form, output, position)._replace(diagnostics=notes)
-    return answer._replace(data={**cast("dict[str, Any]", answer.data), "taken": taken}) if taken else answer
+    more |= {"taken": taken} if taken else {}
+    return answer._replace(data={**cast("dict[str, Any]", answer.data), **more})
 
 
 def _redacted(
@@ -135,14 +138,12 @@ def _redacted(
     return stream.getvalue(), redaction.removals
 
 
-def _packed(
-    conversation: Conversation, exporter: Exporter, contents: PackContents
-) -> tuple[str, tuple[Diagnostic, ...]]:
+def _packed(conversation: Conversation, exporter: Exporter, contents: PackContents) -> tuple[str, Packed]:
     # In memory first: nothing is printed of a pack that cannot be signed.
     stream = StringIO()
     assert exporter.write_pack is not None, "it is asked for"
     packed = exporter.write_pack(conversation, stream, contents)
-    return stream.getvalue(), tuple(pack_notes(packed))
+    return stream.getvalue(), packed
 
 
 def _redaction_notes(taken: Sequence[Taken]) -> Iterator[Diagnostic]:
