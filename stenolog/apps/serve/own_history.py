@@ -35,6 +35,8 @@ FIRST = 160
 """Characters of a text in a list."""
 MOST = 50
 """Lines of a list, and passages of a search."""
+MOST_TAKEN = 200
+"""Entries that a compaction took, in its list: `search` finds the others."""
 WITHHELD = "(you may not see this any more)"
 
 
@@ -123,7 +125,7 @@ class OwnHistory:
             f"{chosen.compaction.kind} at entry {position} (compactions at {places}): "
             f"{chosen.tokens_before:,} → {chosen.tokens_after:,} tokens; taken out, and readable:"
         )
-        return "\n".join((head, *taken))
+        return "\n".join((head, *_last(taken, MOST_TAKEN)))
 
     def _now(self) -> _Now:
         conversation = self._find()
@@ -204,9 +206,9 @@ def _line(entry: Entry) -> str:
     return f"{author}: {_short(what)}"
 
 
-def _last(lines: Iterable[str]) -> Iterator[str]:
+def _last(lines: Iterable[str], most: int = MOST) -> Iterator[str]:
     """Yield the last lines, after how many there are before them."""
     listed = [*lines]
-    if len(listed) > MOST:
-        yield f"… {len(listed) - MOST} more before these"
-    yield from listed[-MOST:]
+    if len(listed) > most:
+        yield f"… {len(listed) - most} more before these"
+    yield from listed[-most:]
