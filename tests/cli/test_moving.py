@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+import stenolog
+from stenolog import AssistantMessage, UserMessage
+from tests.cli.teams import team
+
 SESSION = str(Path(__file__).parents[2] / "docs" / "examples" / "session.jsonl")
 
 
@@ -73,3 +77,22 @@ def test_a_move_says_what_it_cannot_do(cli: Callable[..., Any]) -> None:
     assert "expected one of claude-code, codex, pi, found 'cdoex'; did you mean 'codex'?" in unknown.err
     assert unchecked.status == 3
     assert "no conversation 'codex-" in unchecked.err
+
+
+def test_a_check_names_what_the_first_request_lacks_and_adds(cli: Callable[..., Any], tmp_path: Path) -> None:
+    with stenolog.open("talks.db") as log:
+        talk = log["talk"]
+        talk.append(UserMessage(text="What is it?", to=["coder"]))
+        whole = talk.fork(name="whole")
+        talk.append(AssistantMessage(agent="coder", text="A dog."))
+    file = '[agents.coder]\nmodel = "scripted:script.json"\npersona = "You are coder."\n'
+    cli("run", team(tmp_path, "A cat.", file=file), "What  is it?")
+
+    checked = cli("move", "talk", "--to", "pi", "--check", "--sent", "team")
+    passed = cli("move", whole.name, "--to", "pi", "--check", "--sent", "team", "--json")
+
+    assert checked.status == 1
+    assert "the first request of team has 1 of 2 parts of talk" in checked.out
+    assert [line.split()[0] for line in checked.out.splitlines() if "dog" in line] == ["-"]
+    assert "pi's own: a system prompt of 14 characters and 0 tools" in checked.out
+    assert (passed.status, passed.data["found"], passed.data["differences"]) == (0, 1, [])
