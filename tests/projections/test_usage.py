@@ -18,6 +18,7 @@ from stenolog import (
     Event,
     LlmError,
     ModeSwitch,
+    TextPart,
     ToolCall,
     ToolResult,
     UserMessage,
@@ -27,6 +28,7 @@ from stenolog.errors import InvalidEventError
 from stenolog.events import PositionRange
 from stenolog.events import Usage as Counted
 from stenolog.projections.prices import PRICES, Price, cost, price_of, price_table
+from stenolog.projections.views.overview import overview
 from stenolog.projections.views.spending import compaction_costs, dearest, spending, together
 from stenolog.projections.views.usage import BOUNDS, LARGEST, Histogram, Usage, UsageTotals, usage, usage_by
 from stenolog.testing import START, entries
@@ -60,6 +62,17 @@ def test_answers_errors_and_retries_are_counted() -> None:
     assert total.errors == {"overloaded": 2, "timeout": 1, "budget": 1}
     assert total.calls == 5
     assert total.sum == Tokens(3_000, 300, 1_800, 150, 90)
+
+
+def test_a_call_whose_usage_is_not_known_is_so_once_in_each_count() -> None:
+    half = LlmError(agent="coder", category="cancelled", parts=[TextPart(text="Half an ans")])
+    log = entries(
+        answer(), half, LlmError(agent="coder", category="timeout"), AssistantMessage(agent="coder")
+    )
+    total = usage(log).total
+
+    assert (total.calls, total.untold) == (4, 2)
+    assert overview(log).partial == spending(log, PRICES).total.unknown == total.untold
 
 
 def test_what_was_used_is_told_by_agent_lane_run_and_model() -> None:

@@ -161,7 +161,7 @@ def cost_of(found: ListedConversation, prices: Prices) -> tuple[int | None, bool
     seen = found.overview
     missing = unpriced(seen.tokens, prices)
     if not seen.billed and len(missing) == sum(1 for used in seen.tokens.values() if any(used)):
-        return None, bool(seen.answers)
+        return None, bool(seen.answers or seen.partial)
     return known_cost(seen.tokens, prices, seen.billed.values()), bool(missing or seen.partial)
 
 

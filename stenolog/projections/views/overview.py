@@ -16,7 +16,7 @@ from stenolog.domain.lanes.limits import Tokens, added
 from stenolog.domain.values import Usage
 from stenolog.projections.fold import Fold
 
-from .usage import counts_elsewhere, is_new_session, understates
+from .usage import counts_elsewhere, is_new_session, leaves_unknown, understates
 
 LONGEST = 100
 """The characters of the first words."""
@@ -34,7 +34,7 @@ class Overview(NamedTuple):
     `words` are a person's first, on one line. `folder` is the working folder noted first, `branch` the branch
     noted last. `turns` counts the messages of persons, `errors` the failed model calls that no person
     interrupted, `answers` those of each agent, `models` those of each model. `tokens` are by model, `billed`
-    those of calls that state their cost. `partial` counts the answers whose usage is unknown or too low.
+    those of calls that state their cost. `partial` counts the calls whose usage is unknown or too low.
     `cards` has the model on each agent's card. `asks_person`: a framework waits for a person's answer.
     """
 
@@ -80,11 +80,11 @@ def _take(now: Overview, entry: Entry) -> Overview:
             now = now._replace(asks_person=now.asks_person and not event.in_context)
             model = event.model or now.cards.get(agent, "")
             counted = now._replace(answers=_more(now.answers, agent), models=_more(now.models, model))
-            return _used(counted, event, is_partial=event.usage is None or understates(event))
+            return _used(counted, event, is_partial=leaves_unknown(event) or understates(event))
         case LlmError():
             is_none = event.category == "cancelled" or is_new_session(event)
             counted = now if is_none else now._replace(errors=now.errors + 1)
-            return _used(counted, event, is_partial=False)
+            return _used(counted, event, is_partial=leaves_unknown(event))
         case _:
             return now
 
@@ -152,5 +152,5 @@ def shortened(words: str) -> str:
     return words if len(words) <= LONGEST else f"{words[: LONGEST - 1]}…"
 
 
-overview = Fold("overview", Overview(), _take, version=4, state=Overview)
+overview = Fold("overview", Overview(), _take, version=5, state=Overview)
 """The fold: `overview(entries)`."""

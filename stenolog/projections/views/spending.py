@@ -15,7 +15,7 @@ from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.lanes.limits import MICRO_PER_USD, Tokens
 from stenolog.projections.prices import Price, Prices, millionths, price_of, rounded
 
-from .usage import UsageRow, read, understates, usage
+from .usage import UsageRow, leaves_unknown, read, understates, usage
 
 Axis: TypeAlias = Literal["day", "model", "agent", "tool"]
 AXES: tuple[Axis, ...] = ("day", "model", "agent", "tool")
@@ -116,8 +116,7 @@ class Spending:
         assert isinstance(event, AssistantMessage | LlmError)
         used = event.usage
         if used is None:
-            # A call that was cancelled in the midst of its answer is billed too.
-            return Spent(calls=1, unknown=int(isinstance(event, AssistantMessage) or bool(event.parts)))
+            return Spent(calls=1, unknown=int(leaves_unknown(event)))
         if used.cost is not None:
             cost, is_known = used.cost * MICRO_PER_USD, True
         else:

@@ -88,6 +88,11 @@ def understates(event: AssistantMessage) -> bool:
     return event.usage.output * CHARACTERS_PER_TOKEN < sum(map(len, texts))
 
 
+def leaves_unknown(event: AssistantMessage | LlmError) -> bool:
+    """Return whether an answer, or a part of a cancelled one, does not state the tokens that it used."""
+    return event.usage is None and (isinstance(event, AssistantMessage) or bool(event.parts))
+
+
 def counts_elsewhere(event: Event) -> bool:
     """Return whether the event counts where it was made: in another conversation, or in an earlier entry.
 
@@ -113,11 +118,11 @@ def is_new_session(error: LlmError) -> bool:
 class UsageTotals(NamedTuple):
     """Totals of usage.
 
-    `answers` are those of models, of which `untold` do not state their usage, and `understated` state too few
-    output tokens; `errors` are failures by category, of which `retries` were to be tried again. `tokens` are
-    by model, `billed` those of calls that state their cost. `took` and `first` are the milliseconds of calls,
-    and to their first token; `tools` counts tool results, `tool_errors` the failed ones, `tools_took` is
-    their duration.
+    `answers` are those of models, of which `understated` state too few output tokens. `untold` are answers,
+    and parts of cancelled ones, that do not state their usage. `errors` are failures by category, of which
+    `retries` were to be tried again. `tokens` are by model, `billed` those of calls that state their cost.
+    `took` and `first` are the milliseconds of calls, and to their first token; `tools` counts tool results,
+    `tool_errors` the failed ones, `tools_took` is their duration.
     """
 
     answers: int = 0
@@ -320,14 +325,15 @@ def _counted(tally: UsageTotals, model: str, event: AssistantMessage | LlmError 
         case AssistantMessage():
             tally = tally._replace(
                 answers=tally.answers + 1,
-                untold=tally.untold + (event.usage is None),
                 understated=tally.understated + understates(event),
                 first=_timed(tally.first, event.first_token_ms),
             )
         case LlmError(category=category):
             errors = {**tally.errors, category: tally.errors.get(category, 0) + 1}
             tally = tally._replace(errors=errors, retries=tally.retries + (event.retry_at is not None))
-    if event.usage is not None and event.usage.cost is not None:
+    if not isinstance(event, ToolResult) and leaves_unknown(event):
+        tally = tally._replace(untold=tally.untold + 1)
+    elif event.usage is not None and event.usage.cost is not None:
         tally = tally._replace(billed=added(tally.billed, model, event.usage))
     elif event.usage is not None:
         tally = tally._replace(tokens=added(tally.tokens, model, event.usage))
@@ -338,7 +344,7 @@ def _timed(times: Histogram, took: int | None) -> Histogram:
     return times if took is None else times.add(took)
 
 
-usage = Fold("usage", Usage(), _take, version=8, state=Usage)
+usage = Fold("usage", Usage(), _take, version=9, state=Usage)
 """The fold: `usage(entries)`, or `conversation.fold(usage)`, which stores checkpoints."""
 
 

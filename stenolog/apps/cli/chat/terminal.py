@@ -244,7 +244,7 @@ def used_words(tally: UsageTotals, prices: Prices) -> str:
     """Describe usage: 2 answers · 1,204 tokens in, 32 out · $0.0021."""
     tokens, price = tally.sum, tally.known_cost(prices)
     answers = counted(tally.answers, "answer")
-    if tally.untold == tally.answers:
+    if tally.untold and not any(tokens):
         return f"{answers} · tokens unknown"
     least = "≥" if unpriced(tally.tokens, prices) else ""
     money = f" · {least}${price / MICRO_PER_USD:,.4f}" if price else ""

@@ -238,7 +238,7 @@ def drawn(
         )
         yield wrapped((f"{partial}: they were written down before their streams ended", "yellow"), hang=2)
     if whole.untold:
-        untold = f"{whole.untold:,} of {whole.answers:,} answers do not say how many tokens they used"
+        untold = f"{whole.untold:,} of {whole.calls:,} calls do not say how many tokens they used"
         yield wrapped((untold, "dim"), hang=2)
 
 
@@ -262,7 +262,7 @@ def _stats_row(name: Cell, tally: UsageTotals, prices: Prices | None) -> list[Ce
 
 def _usd(tally: UsageTotals, prices: Prices) -> str:
     known, missing = tally.known_cost(prices), unpriced(tally.tokens, prices)
-    if not known and (missing or (tally.answers and not (tally.tokens or tally.billed))):
+    if not known and (missing or (tally.untold and not (tally.tokens or tally.billed))):
         return "?"
     return f"{'≥' if missing else _least(tally)}{usd(known)}"
 
