@@ -85,6 +85,7 @@ class _Items:
                     self._compacted(summary, messages[at], items[: number + 1])
                 continue
             self._say(part, _as_recorded(item))
+        self._end(messages[-1].positions)
         self._lost += [
             ("unmarked-failure", each.positions) for each in messages if each.role == "tool" and each.failed
         ]
@@ -125,8 +126,14 @@ class _Items:
                 self._event(at, "agent_message", message=text)
 
     def _begin(self, at: Sequence[int]) -> None:
+        self._end(at)
         self._turn, self._is_stopped = self.session.uuid(f"turn {len(self.made)}"), False
         self._event(at, "task_started", turn_id=self._turn, model_context_window=None)
+
+    def _end(self, at: Sequence[int]) -> None:
+        """Write the end of a turn, without which Codex shows it as interrupted."""
+        if self._turn and not self._is_stopped:
+            self._event(at, "task_complete", turn_id=self._turn, last_agent_message=None)
 
     def _settle(self, at: Sequence[int]) -> None:
         """Write the model of the answers that follow, if it has changed."""
