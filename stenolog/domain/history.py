@@ -17,7 +17,6 @@ The head of a log is one digest over its history and the heads of all its conver
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
@@ -196,6 +195,8 @@ def published(text: str) -> Published:
     """Return a head from its text, or from a line of JSON. Raises `InvalidEventError`."""
     if not text.lstrip().startswith("{"):
         return Published(text.strip().lower())
+    import json  # late: an append needs no JSON of Python's own
+
     try:
         line = json.loads(text)
         ends = tuple((int(key), int(at), bytes.fromhex(digest)) for key, at, digest in line.get("ends", ()))
