@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import chain
 from operator import attrgetter
 from time import perf_counter
 from typing import Literal, NamedTuple
@@ -130,7 +129,7 @@ def _resumed(
 ) -> CachedWindow | None:
     """Return the window of the last process's session, at the head; None if it left none of use."""
     name = session_snapshots.name_of(key)
-    for api in chain(session_snapshots.apis_of(conversation, name, out), (session_snapshots.ROWS,)):
+    for api in session_snapshots.apis_of(conversation, name, out):
         if (found := session_snapshots.load(conversation, name, api)) is not None:
             break
     else:

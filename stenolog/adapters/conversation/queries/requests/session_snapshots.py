@@ -80,11 +80,12 @@ def is_registered(wire_name: str) -> bool:
 
 
 def apis_of(conversation: StreamHandle, name: str, api: str | Format | None) -> Iterator[str]:
-    """Yield the API that was asked for; None: those that a lane's sessions may be stored for."""
+    """Yield the API that was asked for, and `ROWS`; None: all that a lane's sessions may be stored for."""
     yield wire(DEFAULT_API if api is None else api)
+    yield ROWS
     if api is not None:
         return
-    # Looked up only if there is none for the most common one.
+    # Looked up only if there is none for the most common one, and no rows.
     log, found = conversation.log, dict[str, int]()
     for stream, _ in ancestor_streams(log.recorder, conversation.stream, LAST):
         assert stream.key is not None, "it was asked for"
