@@ -148,7 +148,7 @@ def test_commands_that_are_not_tried_here_need_a_model_a_fault_a_backup_or_a_sec
         for each in group.modules
     }
 
-    untried = {"tail", "chat", "run", "claims", "serve", "inspect", "watch", "worker", "tap"}
+    untried = {"tail", "chat", "run", "claims", "move", "serve", "inspect", "watch", "worker", "tap"}
     assert set(MODULES) - tried == untried
     assert groups - within == {("explain", "entry"), ("check", "all"), ("check", "file"), ("db", "restore")}
 

@@ -294,7 +294,9 @@ def test_every_client_takes_a_server_its_key_and_its_timeouts_by_name(
 # An agent program is one value: whoever has to do with programs asks it, and names none.
 
 
-NAMES = re.compile(r"claude(?!-(opus|sonnet|haiku|\d))|codex|gemini.?cli|opencode|qwen.?code", re.IGNORECASE)
+# The Claude Agent SDK is a framework: its adapter is in the room of frameworks, and is called after it.
+MODELS_AND_SDK = r"-opus|-sonnet|-haiku|-\d|.agent.sdk|_?session_?store"
+NAMES = re.compile(rf"claude(?!{MODELS_AND_SDK})|codex|gemini.?cli|opencode|qwen.?code", re.IGNORECASE)
 ROOMS = ("contrib/", "adapters/programs/", "projections/formats/")
 STORY = Importer("story", is_start=lambda first, stream: True)
 WRITER = Importer("writer", is_record=lambda value: "chapter" in value)

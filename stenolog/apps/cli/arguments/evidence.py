@@ -38,7 +38,7 @@ OPTIONS = (
         "--anchor",
         multiple=True,
         metavar="URL",
-        help="A time-stamping server (RFC 3161), or a command that gets the pack's hash.",
+        help="Time stamp by a server (RFC 3161) or a command.",
     ),
     click.option("--whole-history", is_flag=True, help="Add all that proves the log's head."),
 )

@@ -83,8 +83,8 @@ def head_lines(request: Request, bill: Bill = NO_BILL) -> Iterator[Piece]:
     yield wrapped(
         ("request for ", "dim"), (address(request.agent, request.task), "bold cyan"),
         f" at entry {request.at}",
-        (f" · format {request.api} · {tokens} · sha256 {request.sha256[:12]}…", "dim"),
         *((f" · as {request.agent} sent it", "green"),) * (request.patch is not None),
+        (f" · format {request.api} · {tokens} · sha256 {request.sha256[:12]}…", "dim"),
     )  # fmt: skip
     if request.rate != PLAIN:
         ratio = request.rate.billed / request.rate.estimated

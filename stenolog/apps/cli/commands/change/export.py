@@ -42,17 +42,16 @@ PLACE = click.Path(allow_dash=True, path_type=Path)
     metavar="FORM",
     default="jsonl",
     show_default=True,
-    help="The form: jsonl, evidence, openai, markdown, html; a program's session; "
-    "json, curl, python, pytest of one request.",
+    help="Such as evidence, html, markdown, openai, atif, otlp; of one request: json, curl, pytest.",
 )
-@takes_agent_else("for forms of one agent, such as openai; required if several")
+@takes_agent_else("for forms of one agent")
 @click.option("--at", metavar="ENTRY", help="Entry or time of the request. Evidence: several, or all.")
 @takes_conditions
 @click.option(
     "-o",
     "--output",
     type=PLACE,
-    help="Write to this file, or folder for some forms. Default, and -: stdout.",
+    help="To this file, or folder. Default, and -: stdout.",
 )
 @click.option(
     "--redact",
@@ -66,7 +65,7 @@ PLACE = click.Path(allow_dash=True, path_type=Path)
     "keys",
     metavar="KEY",
     multiple=True,
-    help="Take out the values under this key of JSON, wherever they stand. Repeatable.",
+    help="Remove the values under this key of JSON; repeatable.",
 )
 @takes_pack_options
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -85,10 +84,7 @@ def export_command(
     pack: PackOptions,
     yes: bool,
 ) -> CommandResult | None:
-    """Write a conversation as JSONL, or in another form.
-
-    The JSONL imports back to the same digests.
-    """
+    """Write a conversation as JSONL, or in another form."""
     exporter = EXPORTERS[form]
     _check_options(exporter, {"--agent": agent, "--at": at, "--api": api, "--policy": policy}, pack)
     conversation = find_conversation(open_log(db), target)
