@@ -15,6 +15,7 @@ from stenolog import Log, UserMessage
 from stenolog.adapters.importers.detection.detect import recognise_stream
 from stenolog.adapters.importers.importer import import_stream
 from stenolog.importers import Report, import_file, import_files
+from stenolog.maintenance import erase_subject, find_subject
 from tests.file_bytes import files_with, words_in
 from tests.transcripts.given import SESSION, assistant, item, lines, message, meta, text, user
 from tests.transcripts.programs_given import KIMI, asked, part
@@ -263,3 +264,17 @@ def test_a_kept_file_with_erased_words_is_in_the_log_no_more(tmp_path: Path, fil
         log[SESSION].erase(next(entry.position for entry in log[SESSION] if entry.id == "a1"))
 
     assert files_with(tmp_path, b"The third.", (file.name,)) == []
+
+
+def test_a_kept_file_of_two_conversations_stays_until_the_words_are_erased_in_both(
+    log: Log, file: Path
+) -> None:
+    for name in (None, "other"):
+        import_file(log, file, name=name, keep_raw=True)
+    kept = log[SESSION].erase(next(entry.position for entry in log[SESSION] if entry.id == "a1")).kept_blobs
+    assert list(kept.values()) == [["other"]]
+    assert all(b"The third." in log.blobs[sha] for sha in kept)
+
+    done = erase_subject(log, find_subject(log, text="The third."))
+    assert (done.stays, done.beside) == ((), ())
+    assert not any(sha in log.blobs for sha in kept)

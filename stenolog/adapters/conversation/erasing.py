@@ -13,7 +13,7 @@ from stenolog.adapters.conversation.search.indexing import Source, forgetting
 from stenolog.adapters.store.contract import appends
 from stenolog.adapters.store.contract.blobs import shas_in
 from stenolog.adapters.store.contract.values import PendingEntry, Stream
-from stenolog.adapters.store.reading.handle import StreamHandle, existing_key
+from stenolog.adapters.store.reading.handle import LogHandle, StreamHandle, existing_key
 from stenolog.adapters.store.sidecar import erasures
 from stenolog.domain import erasure
 from stenolog.domain.entry import NewEntry, microseconds
@@ -41,7 +41,8 @@ class Erased(NamedTuple):
 
     `recorded_at` has the positions of the entries that record it, by conversation: forks with the entries get
     one too. `is_complete` is False while other processes keep words in the write-ahead log or blobs; opening
-    the log later, or `Log.collect`, continues.
+    the log later, or `Log.collect`, continues. `kept_blobs` have the words and stay, because other
+    conversations, their values, name them.
     """
 
     positions: tuple[int, ...]
@@ -49,6 +50,7 @@ class Erased(NamedTuple):
     reason: str
     recorded_at: dict[str, int]
     is_complete: bool
+    kept_blobs: dict[str, list[str]]
 
 
 def erase(
@@ -63,7 +65,7 @@ def erase(
     log, who = conversation.log, user() if by is None else by
     erasable = [at for at in dict.fromkeys(positions) if is_erasable(conversation, at)]
     if not erasable:
-        return Erased((), who, reason, {}, erasures.finish(log))
+        return Erased((), who, reason, {}, erasures.finish(log), {})
     key = existing_key(log, conversation.stream)
     own = log.recorder.lineage(conversation.stream, max(erasable))[-1].after
     if min(erasable) <= own:
@@ -78,7 +80,19 @@ def erase(
             break
         except VersionConflictError:
             continue
-    return Erased(tuple(sorted(erasable)), who, reason, recorded_at, erasures.finish(log))
+    is_complete = erasures.finish(log)
+    kept = _kept(log, [sha for sha in blobs if sha in log.blobs], recorded_at)
+    return Erased(tuple(sorted(erasable)), who, reason, recorded_at, is_complete, kept)
+
+
+def _kept(log: LogHandle, shas: Sequence[str], without: Collection[str]) -> dict[str, list[str]]:
+    """Return the conversations that name each blob, except some."""
+    kept: dict[str, list[str]] = {sha: [] for sha in shas}
+    for name in log.names(archived=True) if shas else ():
+        key = None if name in without else log.recorder.conversations.find(name)
+        for sha in log.recorder.blobs.named_by(key) & kept.keys() if key else ():
+            kept[sha].append(name)
+    return kept
 
 
 def is_erasable(conversation: StreamHandle, position: int) -> bool:

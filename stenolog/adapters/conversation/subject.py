@@ -117,6 +117,7 @@ def erase_subject(log: Log, found: Subject, *, reason: str = "", by: str | None 
     positions: dict[str, tuple[int, ...]] = {}
     recorded_at: dict[str, int] = {}
     quoted: dict[str, list[int]] = {}
+    kept: dict[str, list[str]] = {}
     is_complete = True
     erasable = [place for place in found.places if not place.stays]
     for name, group in groupby(erasable, key=attrgetter("conversation")):
@@ -127,6 +128,7 @@ def erase_subject(log: Log, found: Subject, *, reason: str = "", by: str | None 
         done = erase(conversation, chosen, reason=reason, by=who, together=together)
         positions[name] = done.positions
         recorded_at |= done.recorded_at
+        kept |= done.kept_blobs
         is_complete = done.is_complete
     return SubjectErased(
         together,
@@ -138,8 +140,12 @@ def erase_subject(log: Log, found: Subject, *, reason: str = "", by: str | None 
         tuple(place for place in found.places if place.stays),
         quoted,
         found.recipients,
-        subject_beside(log, found.text) if found.text else (),
+        subject_beside(log, found.text) if found.text else _blobs(log, kept),
     )
+
+
+def _blobs(log: Log, kept: Iterable[str]) -> tuple[Reached, ...]:
+    return tuple(Reached("blob", where=sha) for sha in kept if sha in log.blobs)
 
 
 def _places(conversation: Conversation, positions: list[int], text: str) -> Iterator[SubjectPlace]:

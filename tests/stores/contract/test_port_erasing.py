@@ -345,6 +345,17 @@ def test_a_blob_that_an_entry_under_hold_names_stays(recorder: LogRecorder) -> N
     assert erase(recorder, demo, 2)
 
 
+def test_a_blob_that_another_conversation_names_stays(recorder: LogRecorder) -> None:
+    demo, other = Stream("demo"), Stream("other")
+    timed(recorder, demo, 1, 2)
+    put(recorder, other, f"mine is {SHA}")
+    key = key_of(recorder, demo)
+    recorder.blobs.put([(SHA, b"bytes of a request")])
+
+    recorder.erasure.erase(demo, [1], {key: "demo"}, {key: (2, [item("erased")])}, {SHA: [(key, 2)]}, NOW)
+    assert recorder.blobs.has(SHA)
+
+
 def test_only_a_hold_in_force_is_released(recorder: LogRecorder, demo: Stream) -> None:
     number = recorder.erasure.note_hold(Hold(0, EVERY_STREAM, 0, 0, 0, SAID).record())
     held = Hold(number, EVERY_STREAM, 0, 0, 0, SAID)

@@ -81,7 +81,8 @@ class ErasureStore(ABC):
         """Overwrite payloads and data derived from them, in one transaction; keep digests.
 
         `having` are the conversations with the entries; each appends its `written` at that position. `blobs`
-        hold words too and are deleted; their values are the entries, stream and position, that name them.
+        hold words too and are deleted, unless a conversation that is not in `having` names them; their values
+        are the entries, stream and position, that do in those.
         `now`, in microseconds since 1970, is when entries are old enough for a hold by age; without it none
         is. Returns their last positions. Raises `VersionConflictError` if any changed, `HeldError`. Renews
         `seal_key`.

@@ -20,6 +20,7 @@ Run: TypeAlias = Callable[[C, str, tuple[Any, ...]], Any]
 """A function that executes a statement on a connection and returns the cursor."""
 FIND = "SELECT stream FROM {s}.conversations WHERE name = %s"
 NAME = "SELECT name FROM {s}.conversations WHERE stream = %s"
+STREAMS = "SELECT stream FROM {s}.conversations ORDER BY stream"
 FORKS = "SELECT name FROM {s}.conversations WHERE parent = %s ORDER BY stream"
 INHERITED = "SELECT 1 FROM {s}.conversations WHERE parent = %s AND fork_position >= %s LIMIT 1"
 # With a bound on depth, since in a damaged file a conversation may be its own ancestor.
@@ -95,6 +96,10 @@ class SharedRows(Generic[C]):
     def name_of(self, connection: C, key: int) -> str | None:
         row = self._run(connection, NAME, (key,)).fetchone()
         return str(row[0]) if row else None
+
+    def streams(self, connection: C) -> list[int]:
+        """Return the keys of all conversations."""
+        return [int(key) for (key,) in self._run(connection, STREAMS, ()).fetchall()]
 
     def forks(self, connection: C, key: int) -> list[str]:
         """Return the names of the conversations forked from this one."""

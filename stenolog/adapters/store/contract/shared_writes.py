@@ -61,6 +61,10 @@ class SharedWriter(ABC, Generic[C]):
         """Overwrite a payload by what an erasure leaves of it."""
 
     @abstractmethod
+    def named_by(self, key: int) -> set[str]:
+        """Return what looks like a blob's sha256 in a stream's own entries."""
+
+    @abstractmethod
     def remove_blobs(self, shas: Collection[str]) -> None: ...
     @abstractmethod
     def times(self, key: int, positions: Collection[int] | None) -> list[tuple[int, int]]:
@@ -199,6 +203,10 @@ class SharedWriter(ABC, Generic[C]):
         if dict(first) != having:
             raise errors.VersionConflictError(stream.name, expected=0, found=0)
         self.check_held(key, having[key], positions, now)
+        # Another conversation names the same bytes as its own: they are not this one's to remove.
+        for each in set(self._rows.streams(self._connection)) - having.keys() if blobs else ():
+            theirs = self.named_by(each)
+            blobs = {sha: places for sha, places in blobs.items() if sha not in theirs}
         for holder in {holder for places in blobs.values() for holder, _ in places}:
             at = {at for places in blobs.values() for each, at in places if each == holder}
             self.check_held(holder, having[holder], at, now)

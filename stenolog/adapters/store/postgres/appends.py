@@ -317,6 +317,9 @@ class PostgresWriter(SharedWriter[LogConnection]):
     def put_blob(self, blob: BlobContent) -> None:
         blob_rows.insert(self._connection, [blob])
 
+    def named_by(self, key: int) -> set[str]:
+        return blob_rows.named_by(self._connection, key)
+
     def remove_blobs(self, shas: Collection[str]) -> None:
         for sha in shas:
             self._connection.run(blob_rows.REMOVE, (bytes.fromhex(sha),))

@@ -145,6 +145,9 @@ class SqliteWriter(SharedWriter[sqlite3.Connection]):
     def put_blob(self, blob: BlobContent) -> None:
         blob_store.insert(self._connection, [blob])
 
+    def named_by(self, key: int) -> set[str]:
+        return blob_store.named_by(self._connection, key)
+
     def remove_blobs(self, shas: Collection[str]) -> None:
         blob_store.remove(self._connection, shas)
 

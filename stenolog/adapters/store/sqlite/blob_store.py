@@ -103,10 +103,9 @@ UNDER_WAY = "SELECT receipt FROM claims UNION ALL SELECT said FROM drafts"
 SIZE = "SELECT length(bytes) FROM blobs WHERE sha256 = ?"
 
 
-def named_by(datastore: SqliteLogDatastore, key: int) -> set[str]:
+def named_by(connection: sqlite3.Connection, key: int) -> set[str]:
     """Return what looks like a blob's sha256 in a stream's entries."""
-    with datastore.reading() as connection:
-        return _shas(state for (state,) in connection.execute(OF_STREAM, (key,)))
+    return _shas(state for (state,) in connection.execute(OF_STREAM, (key,)))
 
 
 def collect(
@@ -203,7 +202,8 @@ class SqliteBlobs(BlobStore):
         self._pins.remove(payload)
 
     def named_by(self, key: int) -> set[str]:
-        return named_by(self._datastore, key)
+        with self._datastore.reading() as connection:
+            return named_by(connection, key)
 
     def collect(self, candidates: Collection[str] | None = None) -> Collected:
         # Elsewhere a blob that another process has just put could be removed.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -74,7 +74,7 @@ def erase_command(
             yield line(("! ", "yellow"), words)
 
     data = {"conversation": conversation.name, **erased._asdict(), "quoted_at": quoted}
-    return CommandResult(data, draw, diagnostics=_still_there(conversation, quoted))
+    return CommandResult(data, draw, diagnostics=_still_there(conversation, quoted, erased.kept_blobs))
 
 
 def _check_can_ask(yes: bool) -> None:
@@ -82,9 +82,13 @@ def _check_can_ask(yes: bool) -> None:
         raise click.UsageError("cannot ask for confirmation here: add --yes")
 
 
-def _still_there(conversation: Conversation, quoted: Sequence[int]) -> tuple[Diagnostic, ...]:
-    if not quoted:
-        return ()
-    where = f"{counted(len(quoted), 'other entry', 'other entries')}: {', '.join(map(str, quoted))}"
-    words = f"the same words still stand in {where}"
-    return (Diagnostic("warning", "quoted", words, conversation.name),)
+def _still_there(
+    conversation: Conversation, quoted: Sequence[int], kept: Mapping[str, Sequence[str]]
+) -> tuple[Diagnostic, ...]:
+    places = [f"the blob {sha}, which {', '.join(names)} names" for sha, names in kept.items()]
+    if quoted:
+        places.append(
+            f"{counted(len(quoted), 'other entry', 'other entries')}: {', '.join(map(str, quoted))}"
+        )
+    words = "the same words still stand in"
+    return tuple(Diagnostic("warning", "quoted", f"{words} {each}", conversation.name) for each in places)
