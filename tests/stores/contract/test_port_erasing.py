@@ -352,7 +352,7 @@ def test_a_blob_that_another_conversation_names_stays(recorder: LogRecorder) -> 
     key = key_of(recorder, demo)
     recorder.blobs.put([(SHA, b"bytes of a request")])
 
-    recorder.erasure.erase(demo, [1], {key: "demo"}, {key: (2, [item("erased")])}, {SHA: [(key, 2)]}, NOW)
+    recorder.erasure.erase(demo, [2], {key: "demo"}, {key: (3, [item("erased")])}, {SHA: [(key, 3)]}, NOW)
     assert recorder.blobs.has(SHA)
 
 
