@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
+from math import inf
 from typing import Final, NamedTuple
 
 from .entry import GENESIS
@@ -194,15 +195,21 @@ class Published(NamedTuple):
 def published(text: str) -> Published:
     """Return a head from its text, or from a line of JSON. Raises `InvalidEventError`."""
     if not text.lstrip().startswith("{"):
-        return Published(text.strip().lower())
+        return Published(_checked(text))
     import json  # late: an append needs no JSON of Python's own
 
     try:
         line = json.loads(text)
         ends = tuple((int(key), int(at), bytes.fromhex(digest)) for key, at, digest in line.get("ends", ()))
-        return Published(str(line["head"]).lower(), ends)
+        return Published(_checked(str(line["head"])), ends)
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidEventError(f"expected a published head, found {text!r:.60}") from error
+
+
+def _checked(text: str) -> str:
+    if not re.fullmatch(f"{_HEAD.pattern}|[0-9a-f]{{64}}", head := text.strip().lower()):
+        raise InvalidEventError(f"expected a head or 64 hexadecimal digits, found {text!r:.60}")
+    return head
 
 
 def parse(text: str) -> LogHead | None:
@@ -265,6 +272,9 @@ class History:
         self.unnamed: set[int] = set()
         self.erased: dict[tuple[int, int], str] = {}
         self.withheld: set[tuple[int, int]] = set()
+        self.came_wordless: set[tuple[int, int]] = set()
+        """Those that only an import can explain: withheld ones, and erased ones under a hold."""
+        self._importing: list[Change] = []
         self.imported: dict[int, tuple[int, int]] = {}
         self.deleted_up_to = 0
         self.holds: dict[int, Hold] = {}
@@ -280,6 +290,8 @@ class History:
         self.number, self.digest = change.number, change.digest
         if change.erased is not None:
             self.unnamed.add(change.stream)
+        if change.what not in OF_ENTRIES or any(one.stream != change.stream for one in self._importing):
+            self._importing = []
         if change.what in (BEGUN, FORKED):
             self._begin(change)
         elif change.what in HOLDS and change.stream == EVERY_STREAM:
@@ -310,20 +322,24 @@ class History:
             case "unarchived":
                 self.listed[change.stream] = before._replace(archived_at=None)
             case "deleted":
-                if held := self._forbids_deletion(change.stream):
+                if held := self._forbids(change.stream):
                     self._fault(change, change.stream, f"hold {held.number} to forbid it", "a deletion")
                 del self.listed[change.stream]
                 self.gone.add(change.stream)
                 self.deleted_up_to = max(self.deleted_up_to, change.value)
             case "erased":
+                if held := self._forbids(change.stream, change.value):
+                    self._come(change, f"hold {held.number} to forbid it")
                 # Of another record, what is left of the entry would be what somebody put there later.
                 if (
                     left := self.erased.setdefault((change.stream, change.value), change.name)
                 ) != change.name:
                     self._fault(change, change.stream, left or "nothing left of it", change.name or "nothing")
             case "withheld":
-                self.withheld.add((change.stream, change.value))
+                if self._come(change, "an import with this entry just before"):
+                    self.withheld.add((change.stream, change.value))
             case "imported":
+                self._importing.append(change)
                 first, last = self.imported.get(change.stream, (change.parent, change.value))
                 # One range a stream: entries between two imports count as imported.
                 self.imported[change.stream] = min(first, change.parent), max(last, change.value)
@@ -338,14 +354,30 @@ class History:
         elif (held := self.holds.pop(change.value, None)) is None or held.stream != change.stream:
             self._fault(change, change.stream, "a hold to release", f"none of number {change.value}")
 
-    def _forbids_deletion(self, stream: int) -> Hold | None:
-        """Return a hold that forbids a deletion, whatever the times of the entries."""
-        on = {EVERY_STREAM}
-        parent: int | None = stream
-        while parent is not None and parent not in on:
-            on.add(parent)
-            parent = self.listed[parent].parent if parent in self.listed else None
-        return next((held for held in self.holds.values() if held.is_whole and held.stream in on), None)
+    def _come(self, change: Change, expected: str) -> bool:
+        """Take an entry that came without its words. Return whether the import just before has it."""
+        if has_come := any(one.parent <= change.value <= one.value for one in self._importing):
+            self.came_wordless.add((change.stream, change.value))
+        else:
+            self._fault(change, change.stream, expected, f"entry {change.value} {change.what}")
+        return has_come
+
+    def _forbids(self, stream: int, position: float = inf) -> Hold | None:
+        """Return a hold that forbids to erase an entry, or to delete, whatever the times of the entries."""
+        on = {EVERY_STREAM, *self._lineage(stream)}
+        for held in self.holds.values():
+            if held.is_whole and (held.stream in on or position <= self._lineage(held.stream).get(stream, 0)):
+                return held
+        return None
+
+    def _lineage(self, stream: int | None) -> dict[int, float]:
+        """Return a stream and what it was forked from, each with the last position that it has of it."""
+        found, upto = dict[int, float](), inf
+        while stream is not None and stream not in found:
+            found[stream] = upto
+            listed = self.listed.get(stream)
+            stream, upto = (listed.parent, min(upto, listed.fork or 0)) if listed else (None, upto)
+        return found
 
     def _fault(self, change: Change, stream: int, expected: str, found: str) -> None:
         self.faults.append(Fault(change.number, stream, expected, found))

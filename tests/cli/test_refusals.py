@@ -99,6 +99,11 @@ def test_a_head_is_published_as_one_line_unless_something_failed(demo: Cli) -> N
     for wrong in ("0" * 64, printed.replace(head[-4:], "0000"), "{}", "{", "[]"):
         ran = demo("check", "log", "--consistent-with", wrong, "--publish")
         assert (ran.status in (1, 2), ran.out[:1] == "{") == (True, False)
+    Path("empty.jsonl").write_text("\n")
+    for wrong, status in (("", 2), ("1-5-ab", 2), ("empty.jsonl", 2), ("none.jsonl", 3)):
+        for target in ((), ("demo",)):
+            assert demo("check", "log", *target, "--consistent-with", wrong).status == status
+    assert demo("check", "log", "--consistent-with", head.upper()).status == 0
     of_one = json.loads(demo("check", "log", "demo", "--publish").out)
     assert of_one.keys() == {"head", "time", "conversation", "position"}
     assert demo("check", "log", "demo", "--consistent-with", json.dumps(of_one)).status == 0

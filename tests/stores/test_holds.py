@@ -14,8 +14,11 @@ import pytest
 import stenolog
 from stenolog import Log, UserMessage
 from stenolog.adapters.conversation.verifying.report import Report
+from stenolog.adapters.store.sqlite.statements.dialect import shared
 from stenolog.adapters.store.sqlite.turn import durable_head
+from stenolog.domain.entry import content_hash
 from stenolog.errors import HeldError, InvalidEventError
+from stenolog.importers import import_file
 from stenolog.maintenance import hold, holds, release, salvage, verify
 from tests.stores.conftest import said, texts
 
@@ -130,6 +133,46 @@ def test_a_head_shows_what_was_released_since(log: Log) -> None:
 
     report = verify(log, head=head)
     assert (report.ok, report.notes) == (True, (f"hold {made.number} was released since that head",))
+
+
+@pytest.mark.parametrize("hidden_as", ["withheld", "imported withheld", "erased", "imported erased"])
+def test_words_that_are_gone_past_the_log_are_a_fault_whatever_the_history_is_made_to_say(
+    path: Path, hidden_as: str
+) -> None:
+    with stenolog.open(path) as log:
+        said(log["demo"], "a", "b", "c")
+        if "erased" in hidden_as:
+            log["demo"].fork(name="branch")
+            hold(log, "branch", reason="case")
+        published = line(verify(log))
+        (record,) = (one for one in log["demo"].records() if one.position == 2)
+        with log.datastore.writing() as connection:
+            connection.execute(
+                "UPDATE stored_events SET salt = x'', state = x'', erased = ?, size = ? "
+                "WHERE originator_version = 2",
+                (content_hash(record.salt, record.payload), len(record.payload)),
+            )
+            for what in hidden_as.split():
+                is_import = what == "imported"
+                shared.add_change(
+                    connection, log["demo"].key or 0, what, value=2, parent=2 if is_import else 0
+                )
+
+        assert not verify(log, head=published).ok
+        assert verify(log).ok == ("imported" in hidden_as)  # such a chain is found with the head alone
+
+
+def test_what_was_erased_elsewhere_comes_into_a_log_under_hold_without_a_fault(tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "other.db") as other, stenolog.open(tmp_path / "here.db") as log:
+        said(other["demo"], "a", "b", "c")
+        hold(log, reason="all")
+        for erased in (2, 6):
+            other["demo"].erase(erased)
+            head = line(verify(log))
+            import_file(log, tmp_path / "other.db")
+
+            assert verify(log, head=head).problems == ()
+            said(other["demo"], "d", "e")
 
 
 @pytest.mark.parametrize("seed", range(12))

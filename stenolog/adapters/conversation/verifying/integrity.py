@@ -52,7 +52,7 @@ def verify(
     """
     log = subject if isinstance(subject, Log) else subject.log
     only = None if isinstance(subject, Log) else subject.name
-    kept = published(head) if head else None
+    kept = None if head is None else published(head)
     found = Findings(kept.head if kept else None, kept.ends if kept else ())
     with log.recorder.inspect() as inspection:
         found.problems += [of_file(fault) for fault in inspection.schema_errors()]
@@ -156,6 +156,7 @@ def _check(inspection: Inspection, found: Findings, only: str | None) -> None:
     then = (history.digest, dict(history.listed)) if kept is not None and not kept.number else None
     erased_then: set[tuple[int, int]] = set()
     holds_then: set[int] = set()
+    came_then: set[tuple[int, int]] = set()
     unreadable = False
     for record in inspection.history():
         if isinstance(record, DamagedRow):
@@ -165,7 +166,7 @@ def _check(inspection: Inspection, found: Findings, only: str | None) -> None:
         history.take(record)
         if kept is not None and history.number == kept.number:
             then, erased_then = (history.digest, dict(history.listed)), set(history.erased)
-            holds_then = set(history.holds)
+            holds_then, came_then = set(history.holds), set(history.came_wordless)
     history.end()
     _compare(held, history, found, only, whole=not unreadable)
     if not unreadable:
@@ -185,7 +186,20 @@ def _check(inspection: Inspection, found: Findings, only: str | None) -> None:
             f"hold {number} was released since that head"
             for number in sorted(holds_then - history.holds.keys())
         ]
+        _check_came(inspection, kept, history, came_then, found)
         _check_head(inspection, kept, then, history, newest, found)
+
+
+def _check_came(
+    inspection: Inspection, kept: LogHead, history: History, then: set[tuple[int, int]], found: Findings
+) -> None:
+    """Check that no entry that the kept head covers is said to have come without its words since."""
+    names = {key: listed.name for key, listed in history.listed.items()}
+    for stream, position in sorted(history.came_wordless - then):
+        (head,) = inspection.heads_until([stream], kept.newest)
+        if stream in names and position <= head.position:
+            expected = "the words that it had at that head"
+            found.problems.append(_not_erased(names, (stream, position), expected, "an import without them"))
 
 
 def _check_newest(inspection: Inspection, history: History, newest: int, found: Findings) -> None:

@@ -168,13 +168,13 @@ class _Writer:
                 connection, one.name, parent=None if parent is None else self._keys[parent], fork=one.fork
             )
             event_rows.insert_stored(connection, key, records)
+            if old_key in self.found.imported:
+                shared.note_import(connection, key, *self.found.imported[old_key])
             for record in records:
                 if record.erased is not None:
                     left = left_hash(record.payload)
                     what = WITHHELD if (old_key, record.position) in self.found.withheld else ERASED
                     shared.add_change(connection, key, what, value=record.position, name=left)
-            if old_key in self.found.imported:
-                shared.note_import(connection, key, *self.found.imported[old_key])
             if one.archived_at is not None:
                 shared.archive(connection, key, one.archived_at)
         self._keys[old_key] = key

@@ -265,6 +265,10 @@ class SharedWriter(ABC, Generic[C]):
             if record.position in now.asked.withheld:
                 self._change(now.key, WITHHELD, value=record.position)
             elif record.erased is not None:
+                first, last = now.asked.imported or (0, now.asked.last)
+                if not first <= record.position <= last and self._rows.holds(self._connection):
+                    # Without this, an erasure under a hold would be a fault.
+                    self._rows.note_import(self._connection, now.key, record.position, record.position)
                 self._change(now.key, ERASED, value=record.position, name=entry.left_hash(record.payload))
 
     def _begin(self, asked: Continuation) -> _Continued:

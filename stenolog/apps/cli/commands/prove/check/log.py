@@ -100,7 +100,11 @@ def _approvers(keys: Sequence[str]) -> list[str]:
 def _last_head(written: str) -> str:
     """Return the head, or the last line of a file of published heads."""
     path = Path(written)
-    if written.startswith("{") or not path.is_file():
+    if written.startswith("{"):
+        return written
+    if not path.is_file():
+        if path.suffix or len(path.parts) > 1:
+            raise FileNotFoundError(None, "no such file, and no head", written)
         return written
     try:
         lines = path.read_text("utf-8").splitlines()
