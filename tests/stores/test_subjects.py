@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import zlib
 from pathlib import Path
 from random import Random
 from unicodedata import normalize
@@ -14,6 +16,7 @@ from stenolog import AgentCard, AssistantMessage, Log, ModeSwitch, ToolCall, Too
 from stenolog.errors import CallerError
 from stenolog.events import dump_event
 from stenolog.maintenance import erase_subject, find_subject, hold, verify
+from stenolog.parts import TextPart
 from tests.file_bytes import words_in
 
 SUBJECT = "Renée Öztürk"
@@ -23,6 +26,7 @@ FORMS = [
     SUBJECT.lower(),
     normalize("NFD", SUBJECT),
     SUBJECT.replace(" ", "\n  "),
+    SUBJECT.replace("t", "t\u00ad\u200b"),
     "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in SUBJECT),  # of full width
 ]
 HAY = ["the parser", "Rene Ozturk", "Renée", "Öztürk, Renée", ""]
@@ -31,7 +35,7 @@ HAY = ["the parser", "Rene Ozturk", "Renée", "Öztürk, Renée", ""]
 def event(log: Log, chance: Random, text: str) -> UserMessage | AssistantMessage | ToolResult:
     """Return an event that says a text in one of the ways there are."""
     inner = json.dumps({"who": text, "more": [1]}, ensure_ascii=chance.random() < 0.5)
-    match chance.randrange(7):
+    match chance.randrange(9):
         case 0:
             return UserMessage(text=f"ask {text}!")
         case 1:
@@ -41,10 +45,16 @@ def event(log: Log, chance: Random, text: str) -> UserMessage | AssistantMessage
         case 3:
             return UserMessage(text=json.dumps({"deep": inner}))
         case 4:
-            blob = log.blobs.put(f"a long output about {text} …".encode())
+            output = f"a long output about {text} …".encode()
+            blob = log.blobs.put(zlib.compress(output) if chance.random() < 0.5 else output)
             return ToolResult(call_id="c", text="a preview", blob=blob)
         case 5:
             return UserMessage(text="hello", author=f"{text} ")
+        case 6:
+            deep = functools.reduce(lambda inner, _: json.dumps([inner]), range(6), text)
+            return UserMessage(text=deep)
+        case 7:
+            return UserMessage(parts=[TextPart(text=text[:4]), TextPart(text=text[4:])])
         case _:
             return UserMessage(text=f"{inner[:-3]} cut off")
 
@@ -103,6 +113,31 @@ def test_what_is_held_or_waits_for_a_result_stays_and_says_why(log: Log) -> None
     }
     assert done.positions == {"free": (2,), SUBJECT: (2,)}
     assert [(one.what, one.conversation) for one in done.beside] == [("name", SUBJECT)]
+
+
+def test_a_name_that_an_erased_mode_switch_needs_is_said_to_stay(log: Log) -> None:
+    log["demo"].append(ModeSwitch(joins=[SUBJECT], cards={SUBJECT: AgentCard(model="m", persona="x")}))
+    log["demo"].append(UserMessage(text=f"hi {SUBJECT}", to=[SUBJECT]))
+    done = erase_subject(log, find_subject(log, text=SUBJECT))
+
+    assert [(one.position, one.stays) for one in done.stays] == [(1, "erased; its effects stay")]
+    assert done.positions == {"demo": (1, 2)}
+
+
+def test_a_hold_that_comes_meanwhile_keeps_its_conversation_alone(log: Log) -> None:
+    for name in ("one", "held", "two"):
+        log[name].append(UserMessage(text=f"about {SUBJECT}"))
+    found = find_subject(log, text=SUBJECT)
+    hold(log, "held", reason="case", by="Ann")
+    done = erase_subject(log, found)
+
+    assert done.positions == {"one": (2,), "two": (2,)}
+    assert [(one.conversation, one.stays) for one in done.stays] == [("held", "under hold 4 by Ann: case")]
+
+
+def test_a_subject_that_nobody_could_see_is_refused(log: Log) -> None:
+    with pytest.raises(CallerError, match="expected a text"):
+        find_subject(log, text="\u200b")
 
 
 def test_what_an_author_wrote_is_erased_and_who_was_sent_it_is_named(log: Log) -> None:

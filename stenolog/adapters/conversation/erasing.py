@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import getpass
 import json
-import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from stenolog.adapters.conversation.search.indexing import Source, forgetting
 from stenolog.adapters.store.contract import appends
-from stenolog.adapters.store.contract.blobs import shas_in
+from stenolog.adapters.store.contract.blobs import shas_in, unpacked
 from stenolog.adapters.store.contract.values import PendingEntry, Stream
 from stenolog.adapters.store.reading.handle import LogHandle, StreamHandle, existing_key
 from stenolog.adapters.store.sidecar import erasures
@@ -20,7 +19,6 @@ from stenolog.domain.entry import NewEntry, microseconds
 from stenolog.domain.errors import (
     ConversationExistsError,
     InvalidEventError,
-    StoredDataError,
     VersionConflictError,
 )
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, Unknown, UserMessage
@@ -219,9 +217,7 @@ def _blobs_with(conversation: StreamHandle, positions: Sequence[int]) -> Places:
         for position, kept in _naming(handle, positions):
             for sha in shas_in(json.dumps(kept).encode()):
                 named.setdefault(sha, set()).add((holder, position))
-    return {
-        sha: at for sha, at in named.items() if any(word in _content(conversation, sha) for word in words)
-    }
+    return {sha: at for sha, at in named.items() if any(word in unpacked(log.blobs, sha) for word in words)}
 
 
 def _naming(conversation: StreamHandle, positions: Sequence[int]) -> Iterator[tuple[int, object]]:
@@ -250,14 +246,3 @@ def _naming(conversation: StreamHandle, positions: Sequence[int]) -> Iterator[tu
             case _:
                 pass
     yield from ((position, line) for position, line in lines if line.get("line") not in stay)
-
-
-def _content(conversation: StreamHandle, sha: str) -> bytes:
-    try:
-        content = conversation.log.blobs[sha]
-    except (KeyError, StoredDataError):
-        return b""
-    try:
-        return zlib.decompress(content)  # the bytes of a whole request
-    except zlib.error:
-        return content

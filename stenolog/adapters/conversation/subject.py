@@ -14,18 +14,19 @@ from stenolog.adapters.conversation.erasing import erase, is_erasable, user
 from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.adapters.conversation.verifying.trace import (
     Reached,
-    folded,
-    subject_beside,
+    Trace,
     trace_author,
     trace_subject,
 )
 from stenolog.domain.entry import Entry, microseconds
 from stenolog.domain.errors import CallerError, InvalidEventError
-from stenolog.projections.analysis.quotes import quoting
+from stenolog.projections.analysis.quotes import folded, quoting
 from stenolog.projections.views.lines import agent_of, searchable_text
 
 AROUND = 32
 """Characters shown on each side of a found text."""
+CAME = "it came since"
+"""Why an entry stays that was not there to be erased."""
 
 
 class SubjectPlace(NamedTuple):
@@ -93,7 +94,14 @@ def find_subject(log: Log, *, text: str = "", author: str = "") -> Subject:
     """
     if bool(text) == bool(author):
         raise CallerError("expected a text or an author")
-    trace = trace_subject(log, text) if text else trace_author(log, author)
+    return _subject(log, _trace(log, text, author), text, author)
+
+
+def _trace(log: Log, text: str, author: str) -> Trace:
+    return trace_subject(log, text) if text else trace_author(log, author)
+
+
+def _subject(log: Log, trace: Trace, text: str, author: str) -> Subject:
     entries = dict.fromkeys((one.conversation, one.position) for one in trace.reached if one.what == "entry")
     places: list[SubjectPlace] = []
     for name, group in groupby(entries, key=lambda place: place[0]):
@@ -106,9 +114,9 @@ def find_subject(log: Log, *, text: str = "", author: str = "") -> Subject:
 def erase_subject(log: Log, found: Subject, *, reason: str = "", by: str | None = None) -> SubjectErased:
     """Erase the places of a subject that can be; return the receipt.
 
-    Each conversation in one transaction; if the process is killed in between, find and erase again. Raises
-    `CallerError` if `reason` names the subject, for it stays in the log, and `HeldError` if a hold came
-    since.
+    Each conversation in one transaction; if the process is killed in between, find and erase again. Where one
+    refuses, as for a hold that came since, its places are in `stays`. Raises `CallerError` if `reason` names
+    the subject, for it stays in the log.
     """
     who = user() if by is None else by
     if folded(found.text or found.author) in folded(reason):
@@ -118,18 +126,30 @@ def erase_subject(log: Log, found: Subject, *, reason: str = "", by: str | None 
     recorded_at: dict[str, int] = {}
     quoted: dict[str, list[int]] = {}
     kept: dict[str, list[str]] = {}
+    refused: dict[str, str] = {}
     is_complete = True
     erasable = [place for place in found.places if not place.stays]
     for name, group in groupby(erasable, key=attrgetter("conversation")):
         chosen = [place.position for place in group]
         conversation = log[name]
-        if quotes := quoting(conversation.entries(), chosen):
+        try:
+            quotes = quoting(conversation.entries(), chosen)
+            done = erase(conversation, chosen, reason=reason, by=who, together=together)
+        except CallerError as error:
+            refused[name] = str(error)
+            continue
+        if quotes:
             quoted[name] = quotes
-        done = erase(conversation, chosen, reason=reason, by=who, together=together)
         positions[name] = done.positions
         recorded_at |= done.recorded_at
-        kept |= done.kept_blobs
+        kept |= {} if found.text else done.kept_blobs  # a text is looked for in all blobs
         is_complete = done.is_complete
+    # An erased mode switch has names left, and more may have come since.
+    trace = _trace(log, found.text, found.author)
+    left = _subject(log, trace, found.text, found.author)
+    stays = (
+        one if one.stays else one._replace(stays=refused.get(one.conversation, CAME)) for one in left.places
+    )
     return SubjectErased(
         together,
         who,
@@ -137,10 +157,10 @@ def erase_subject(log: Log, found: Subject, *, reason: str = "", by: str | None 
         positions,
         recorded_at,
         is_complete,
-        tuple(place for place in found.places if place.stays),
+        tuple(stays),
         quoted,
         found.recipients,
-        subject_beside(log, found.text) if found.text else _blobs(log, kept),
+        (*left.beside, *(one for one in trace.reached if one.what == "blob"), *_blobs(log, kept)),
     )
 
 
@@ -160,7 +180,7 @@ def _places(conversation: Conversation, positions: list[int], text: str) -> Iter
             stays = stays or "a call of it has no result yet"
         try:
             if not stays and not is_erasable(conversation, position):
-                stays = "erased before; its effects stay"
+                stays = "erased; its effects stay"
         except InvalidEventError as error:
             stays = str(error).partition(": ")[2]
         author = agent_of(entry.event) or str(getattr(entry.event, "author", ""))

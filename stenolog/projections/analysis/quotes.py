@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator
+from unicodedata import category, normalize
 
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import Entry
@@ -19,6 +21,8 @@ LINES = 200
 """Number of lines looked for, the longest first."""
 SHORTEST = 4
 """Characters of a text that is looked for in what must not have it."""
+DEEPEST = 12
+"""So deep is JSON inside of JSON read."""
 
 
 def quoting(entries: Iterable[Entry], positions: Collection[int]) -> list[int]:
@@ -43,6 +47,37 @@ def _quotable(event: Event) -> Iterator[str]:
     yield from (line for line in map(str.strip, text.splitlines()) if len(line) >= SHORTEST_LINE)
     if isinstance(event, AssistantMessage | LlmError):
         yield from (call.arguments for call in event.tool_calls if len(call.arguments) >= SHORTEST_LINE)
+
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_CONTROLS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+def readings(text: str) -> Iterator[str]:
+    """Yield a text, and what it says after each reading of JSON's escapes: JSON may be inside of JSON."""
+    for _ in range(DEEPEST):
+        yield text
+        if "\\" not in text:
+            break
+        plain = _ESCAPE.sub(
+            lambda found: chr(int(found[1], 16)) if found[1] else _CONTROLS.get(found[2], found[2]), text
+        )
+        plain = plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        if plain == text:
+            break
+        text = plain
+
+
+def folded(text: str) -> str:
+    """Return a text as it is compared: case folded, in NFKC, with one blank for each white space.
+
+    Without characters that nobody sees, as a soft hyphen or a joiner.
+    """
+    if not text.isascii():
+        unseen = [each for each in set(text) if category(each) == "Cf"]
+        text = normalize("NFKC", text.translate(dict.fromkeys(map(ord, unseen))))
+        return " ".join(normalize("NFKC", text.casefold()).split())
+    return " ".join(text.casefold().split())
 
 
 def texts_of(event: Event) -> Iterator[str]:

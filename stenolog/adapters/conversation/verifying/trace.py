@@ -7,15 +7,14 @@ subject, without regard to case, and of an author.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
-from unicodedata import normalize
 
 from pydantic_core import from_json
 
 from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.adapters.conversation.queries.requests.sent_forms import in_sent_form
+from stenolog.adapters.store.contract.blobs import unpacked
 from stenolog.adapters.store.sqlite.inspection import inspecting
 from stenolog.adapters.store.sqlite.recorder import SqliteLogRecorder
 from stenolog.domain.codec import load_event
@@ -24,6 +23,7 @@ from stenolog.domain.errors import CallerError, StenologError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.lanes.state import address
 from stenolog.domain.values import Receipt
+from stenolog.projections.analysis.quotes import folded, readings
 from stenolog.projections.requests.request import Request, sent_under
 
 What: TypeAlias = Literal["name", "entry", "request", "answer", "blob", "draft", "claim", "table"]
@@ -87,19 +87,6 @@ def trace_author(log: Log, name: str) -> Trace:
     return _trace(log, _Author(_checked(name)))
 
 
-def subject_beside(log: Log, text: str) -> tuple[Reached, ...]:
-    """Return the places of a subject that are no entries: names, blobs, drafts, tables."""
-    value = _Subject(_checked(text))
-    named = (Reached("name", name) for name in log.names(archived=True) if value.is_among(name))
-    blobs = (Reached("blob", where=sha) for sha in log.blobs if value.is_in(_blob(log, sha)))
-    return (*named, *blobs, *_beside(log, value))
-
-
-def folded(text: str) -> str:
-    """Return a text as it is compared: case folded, in NFKC, with one blank for each white space."""
-    return " ".join(normalize("NFKC", normalize("NFKC", text).casefold()).split())
-
-
 def _checked(text: str) -> str:
     if not text.strip():
         raise CallerError("expected a text to look for, found none")
@@ -107,7 +94,7 @@ def _checked(text: str) -> str:
 
 
 def _trace(log: Log, value: _Value) -> Trace:
-    tainted = {sha for sha in log.blobs if value.is_in(_blob(log, sha))}
+    tainted = {sha for sha in log.blobs if value.is_in(unpacked(log.blobs, sha))}
     reached = [
         place for name in log.names(archived=True) for place in _conversation(log[name], value, tainted)
     ]
@@ -165,33 +152,31 @@ class _Value:
                 pass
 
 
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
-_CONTROLS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-
-
 class _Subject(_Value):
     """A text that is found in any case and form, and in JSON inside of JSON."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self._folded = folded(text)
+        self._folded = folded(_checked(folded(text)))
 
     def is_in(self, content: bytes) -> bool:
         return self.is_among(content.decode(errors="replace"))
 
     def is_among(self, text: str) -> bool:
-        for _ in range(ESCAPED + 2):
-            if self._folded in folded(text):
-                return True
-            if "\\" not in text:
-                return False
-            text = _without_escapes(text)
-        return False
+        return any(self._folded in folded(each) for each in readings(text))
 
     def entry_pointers(self, record: Record, tainted: Iterable[str]) -> Iterator[str]:
         found = list(super().entry_pointers(record, tainted))
         # In the text as a whole, but in none of its strings: it spans two of them, or is a number.
-        yield from found or ([""] if self.is_in(record.payload) else [])
+        yield from found or ([""] if self.is_in(record.payload) or self._is_split(record.payload) else [])
+
+    def _is_split(self, payload: bytes) -> bool:
+        """Return whether it spans parts of text."""
+        try:
+            parts = from_json(payload).get("parts", []) if payload.count(b'"text":') > 1 else []
+        except ValueError:
+            return False
+        return self.is_among("".join(part["text"] for part in parts if isinstance(part.get("text"), str)))
 
 
 class _Author(_Value):
@@ -210,14 +195,6 @@ class _Author(_Value):
 
     def is_sent(self, request: Request, reached: Collection[int], tainted: Iterable[str]) -> bool:
         return bool({*request.read} & {*reached})
-
-
-def _without_escapes(text: str) -> str:
-    """Return a text after one reading of JSON's escapes, broken ones too."""
-    plain = _ESCAPE.sub(
-        lambda found: chr(int(found[1], 16)) if found[1] else _CONTROLS.get(found[2], found[2]), text
-    )
-    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _conversation(conversation: Conversation, value: _Value, tainted: set[str]) -> Iterator[Reached]:
@@ -269,13 +246,6 @@ def _request(
     who: Mapping[str, str] = {"agent": lane, "provider": api, "model": event.model, "reason": reason}
     yield Reached("request", conversation.name, receipt.view, **who)
     yield Reached("answer", conversation.name, record.position, **who)
-
-
-def _blob(log: Log, sha: str) -> bytes:
-    try:
-        return log.blobs[sha]
-    except StenologError:
-        return b""  # damaged: `verify` says so
 
 
 def _beside(log: Log, value: _Value) -> Iterator[Reached]:

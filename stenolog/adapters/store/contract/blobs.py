@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 
@@ -10,6 +11,8 @@ from stenolog.domain.errors import BlobNotFoundError
 
 from .recorder import LogRecorder
 
+MOST_UNPACKED = 100_000_000
+"""Bytes of a blob that are read: a small one may unpack to very many."""
 SHA = re.compile(rb"[0-9a-f]{64}")
 _IS_HEX = bytes(chr(byte) in "0123456789abcdef" for byte in range(256))
 # Among 64 digits in a row, eight of every eighth byte are digits, one behind the other.
@@ -32,6 +35,17 @@ def shas_in(payload: bytes) -> set[str]:
     if _ALL_HEX not in payload[7::8].translate(_IS_HEX):
         return set()
     return {sha.decode() for sha in SHA.findall(payload)}
+
+
+def unpacked(blobs: Mapping[str, bytes], sha: str) -> bytes:
+    """Return a blob's bytes as they read: of a whole request unpacked, of one that is not there none."""
+    try:
+        content = blobs[sha]
+        return zlib.decompressobj().decompress(content, MOST_UNPACKED)
+    except BlobNotFoundError:
+        return b""
+    except zlib.error:
+        return content
 
 
 class Blobs(Mapping[str, bytes]):

@@ -48,7 +48,7 @@ def _why(place: SubjectPlace) -> str:
 def _drawn(found: Subject, done: SubjectErased) -> Iterator[Piece]:
     from stenolog.apps.cli.draw.layout import table
 
-    erased = [place for place in found.places if not place.stays]
+    erased = [one for one in found.places if one.position in done.positions.get(one.conversation, ())]
     if not found.places:
         yield line(("· ", "cyan"), "no entry has it")
     if erased:
