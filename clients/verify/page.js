@@ -76,7 +76,7 @@
 
   async function check() {
     const file = chosen, mine = ++run, places = {};
-    const head = get("head").value.trim().toLowerCase(), key = get("key").value.trim().toLowerCase();
+    const [head, key, log_head] = ["head", "key", "log_head"].map((name) => get(name).value.trim().toLowerCase());
     get("verdict").replaceChildren();
     get("result").replaceChildren();
     if (!file) return;
@@ -84,14 +84,15 @@
     const seen = (kind, at, length) => (places[kind] ??= []).push([at, length]);
     let verdict;
     try {
-      verdict = await stenologEvidence.verify(pieces(file, mine), { head: head || undefined, key: key || undefined, seen });
+      const wanted = { head: head || undefined, key: key || undefined, log_head: log_head || undefined };
+      verdict = await stenologEvidence.verify(pieces(file, mine), { ...wanted, seen });
     } catch (error) {
       verdict = { exit: 2, check: "", why: `The file cannot be read: ${error.message}` };
     }
     if (mine !== run) return;
     get("busy").hidden = true;
     showVerdict(verdict, file);
-    if (verdict.exit === 0 || verdict.exit === 3) await showPack(verdict, file, places, { head, key });
+    if (verdict.exit === 0 || verdict.exit === 3) await showPack(verdict, file, places, { head, key, log_head });
   }
 
   function showVerdict(verdict, file) {
@@ -107,7 +108,7 @@
     get("verdict").append(element("div", { class: kind }, element("strong", {}, title), element("span", {}, why)));
   }
 
-  async function showPack(verdict, file, places, { head, key }) {
+  async function showPack(verdict, file, places, { head, key, log_head }) {
     const lineAt = async ([at, length]) => JSON.parse(await file.slice(at, at + length).text());
     const statement = await lineAt(places.evidence[0]);
     const anchors = await Promise.all((places.anchor ?? []).map(lineAt));
@@ -125,7 +126,7 @@
       fact(verdict.exit === 3 ? "Signature, unchecked" : "Signed with", hex(signer), by ? ` by “${by}”${means}` : means);
     }
     if (!verdict.signed.length) fact("Signed", "no");
-    if (verdict.log_head) fact("Head of the log", hex(verdict.log_head));
+    if (verdict.log_head) fact("Head of the log", hex(verdict.log_head), log_head ? " (the one that you gave)" : "");
     else if (statement.log_head) fact("Head of the log", hex(statement.log_head), " (stated, not checked)");
     for (const anchor of anchors) {
       const kind = anchor.anchor === "rfc3161" ? "time stamp; check its own signature with openssl" : "command";
@@ -133,6 +134,7 @@
     }
     fact("Made", `${time(statement.time)}, ${statement.program}`);
     if (statement.statement) fact("The producer says", statement.statement);
+    if (!log_head && !(key && verdict.exit === 0)) fact("Names and erasures", "the producer's word, without a key or a head of the log from elsewhere");
     fact("Not proved", "that a provider got a request, that the writer told the truth, or that nothing came after");
     get("result").append(element("h2", {}, "What was checked"), facts);
     if (places.request) list("Requests", places.request, async (place) => requestItem(await lineAt(place)));

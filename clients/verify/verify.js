@@ -1,6 +1,6 @@
 // Check a stenolog evidence pack, in a browser or with node. docs/reference/evidence.md has the format.
 //
-//     node verify.js PACK [--head HEAD] [--key KEY] [--json]
+//     node verify.js PACK [--head HEAD] [--key KEY] [--log-head HEAD] [--json]
 //
 // No library and no network. `verify_evidence.py` is the same in Python; the tests compare both.
 "use strict";
@@ -23,21 +23,25 @@ const PARTS = new Map(
     .map((line) => [line.slice(2), Number(line[0])]),
 );
 
-// What a field holds as JSON; any text if it is not named here.
-const NUMBER = "(0|[1-9][0-9]{0,14}|[1-8][0-9]{15})";
-const HEX = '"[0-9a-f]{64}"';
-const PATTERNS = new Map(
+// What a field holds, of which the form is known to be canonical; any text if it is not named here.
+const isText = (value) => typeof value === "string" && !/\p{Surrogate}/u.test(value);
+const isNumber = (value) => Number.isInteger(value) && value >= 0 && value < 9e15;
+const isHex = (...lengths) => (value) => isText(value) && lengths.includes(value.length) && /^[0-9a-f]*$/.test(value);
+const isList = (value, isItem) => Array.isArray(value) && value.every(isItem);
+const isRow = (...checks) => (row) => isList(row, (value, at) => checks[at]?.(value)) && row.length === checks.length;
+const areRows = (...checks) => (rows) => isList(rows, isRow(...checks)) && rows.length > 0;
+const FIELDS = new Map(
   Object.entries({
-    "evidence entries from to time record stream value parent position at size request end": NUMBER,
-    "head digest content blob withheld erased key of sha256": HEX,
-    previous: '"([0-9a-f]{64})?"',
-    salt: '"([0-9a-f]{32})?"',
-    signature: '"[0-9a-f]{128}"',
-    "id topic what by": String.raw`"[^\\]*(\\[^n][^\\]*)*"`, // no line feed
-    streams: String.raw`\[\[${NUMBER},${NUMBER}\](,\[${NUMBER},${NUMBER}\])*\]`,
-    sources: String.raw`\[(${NUMBER}(,${NUMBER})*)?\]`,
-    heads: String.raw`\[\[${NUMBER},${NUMBER},${HEX}\](,\[${NUMBER},${NUMBER},${HEX}\])*\]`,
-  }).flatMap(([names, pattern]) => names.split(" ").map((name) => [name, new RegExp(`^(?:${pattern})$`)])),
+    "evidence entries from to time record stream value parent position at size request end": isNumber,
+    "head digest content blob withheld erased key of sha256": isHex(64),
+    previous: isHex(0, 64),
+    salt: isHex(0, 32),
+    signature: isHex(128),
+    "id topic what by": (value) => isText(value) && !value.includes("\n"),
+    streams: areRows(isNumber, isNumber),
+    sources: (value) => isList(value, isNumber),
+    heads: areRows(isNumber, isNumber, isHex(64)),
+  }).flatMap(([names, check]) => names.split(" ").map((name) => [name, check])),
 );
 
 class Refused extends Error {} // its message is the name of the check that failed
@@ -49,7 +53,6 @@ function need(holds, check) {
 const encode = (text) => new TextEncoder().encode(text);
 const decode = (bytes) => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
 const BEGIN = encode('{"evidence":1,');
-const hexOf = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 const bytesOf = (hex) => Uint8Array.from({ length: hex.length / 2 }, (_, at) => parseInt(hex.slice(2 * at, 2 * at + 2), 16));
 const rises = (numbers) => numbers.every((number, at) => at === 0 || numbers[at - 1] < number);
 
@@ -114,7 +117,9 @@ class Sha256 {
 }
 
 // The sha256 of parts: bytes, hexadecimal digits, or a list of values that line feeds end.
-function hashed(...parts) {
+const hashed = (...parts) => hashedAll(parts);
+
+function hashedAll(parts) {
   const sum = new Sha256();
   for (const part of parts) {
     if (Array.isArray(part)) sum.update(encode(part.map((value) => `${value}\n`).join("")));
@@ -139,8 +144,7 @@ function parsed(raw) {
     need(typeof line === "object" && line !== null && !Array.isArray(line), "form");
     need(PARTS.has(Object.keys(line).join(" ")) && `${JSON.stringify(line)}\n` === text, "form");
     for (const [name, value] of Object.entries(line)) {
-      const fits = PATTERNS.has(name) ? PATTERNS.get(name).test(JSON.stringify(value)) : typeof value === "string";
-      need(fits && !(typeof value === "string" && /\p{Surrogate}/u.test(value)), "form");
+      need((FIELDS.get(name) ?? isText)(value), "form");
       if (name === "base64" || name === "answer") line[name] = base64(value);
     }
     return line;
@@ -167,8 +171,8 @@ class Pack {
   position = 0; digest = ""; times = []; unnamed = []; receipts = new Map();
   withheld = new Set(); erased = []; blobs = new Set(); requests = []; signed = [];
 
-  constructor(head, key) {
-    Object.assign(this, { wantedHead: head, wantedKey: key });
+  constructor(...wanted) {
+    [this.wantedHead, this.wantedKey, this.wantedLog] = wanted.map((one) => one?.toLowerCase());
   }
 
   // Check the next line by the method that its first field names. Returns a promise if that takes one.
@@ -198,21 +202,24 @@ class Pack {
     const after = this.chained;
     content ??= hashed(salt, encode(name));
     this.chained = hashed(previous, [record, stream, what, value, parent], content);
+    need(salt === undefined || !salt === !name, "record");
     need(record === this.record + 1 ? previous === after : record > this.record && previous, "record");
     need(this.chained === digest, "record");
     this.record = record;
     this.records++;
-    this.history.set(`${what} ${stream} ${what === "erased" ? value : 0}`, { record, name, parent, value });
+    const kind = what === "forked" ? "begun" : what;
+    this.history.set(`${kind} ${stream} ${what === "erased" ? value : 0}`, { record, name, what, parent, value });
   }
 
   checkLineage() {
     const { streams, conversation } = this.said;
     streams.forEach(([stream, first], at) => {
-      const found = this.history.get(`${at ? "forked" : "begun"} ${stream} 0`);
-      need(found && found.parent === (streams[at - 1]?.[0] ?? 0), "lineage");
+      const found = this.history.get(`begun ${stream} 0`);
+      need(found?.what === (at ? "forked" : "begun") && (at || found.value === 0), "lineage");
+      need(found.parent === (streams[at - 1]?.[0] ?? 0), "lineage");
       need(first === Math.min(found.value + 1, streams[at + 1]?.[1] ?? Infinity), "lineage");
     });
-    const named = ["begun", "forked", "renamed"].map((what) => this.history.get(`${what} ${streams.at(-1)[0]} 0`));
+    const named = ["begun", "renamed"].map((what) => this.history.get(`${what} ${streams.at(-1)[0]} 0`));
     const newest = named.reduce((one, two) => ((two?.record ?? 0) > (one?.record ?? 0) ? two : one));
     need(newest?.name === conversation && streams[0][1] === 1, "lineage");
   }
@@ -259,9 +266,10 @@ class Pack {
   }
 
   check_heads({ heads }) {
-    const newest = this.said.log_head.split("-")[1] ?? "", own = JSON.stringify([this.stream(), this.position, this.digest]);
+    const newest = this.said.log_head.split("-")[1], own = JSON.stringify([this.stream(), this.position, this.digest]);
     const rows = heads.flatMap(([stream, position, digest]) => [[stream, position], digest]);
-    const total = hashed([this.record, newest], this.chained, ...rows);
+    const total = hashedAll([[this.record, newest], this.chained, ...rows]);
+    need(/^(0|[1-9][0-9]{0,14}|[1-8][0-9]{15})$/.test(newest), "log_head");
     need(this.said.log_head === `${this.record}-${newest}-${total}`, "log_head");
     need(this.record === this.records && rises(heads.map(([stream]) => stream)), "log_head");
     need(heads.some((row) => JSON.stringify(row) === own), "log_head");
@@ -277,11 +285,16 @@ class Pack {
   }
 
   check_anchor({ anchor, of, answer }) {
-    need(anchor !== "rfc3161" || hexOf(answer).includes(of), "anchor");
+    const bytes = bytesOf(of);
+    const isAt = (start) => bytes.every((byte, at) => answer[start + at] === byte);
+    let found = anchor === "rfc3161" ? answer.indexOf(bytes[0]) : 0;
+    while (found >= 0 && anchor === "rfc3161" && !isAt(found)) found = answer.indexOf(bytes[0], found + 1);
+    need(found >= 0, "anchor");
   }
 
   check_end({ end, sha256 }) {
     need(end === this.lines - 1 && sha256 === this.all.hex(), "end");
+    need((this.wantedLog ?? null) === null || (this.log_head && this.log_head === this.wantedLog), "log_head");
     need((this.wantedKey ?? null) === null || this.signed.some(([key]) => key === this.wantedKey), "key");
   }
 }
@@ -311,8 +324,8 @@ function joined(pieces) {
 
 // The verdict on a pack whose bytes come in pieces: exit, check, line, and what it shows.
 // `seen` is called for each checked line: its kind, and its place and length in the file.
-async function verify(pieces, { head, key, seen = () => {} } = {}) {
-  const pack = new Pack(head, key);
+async function verify(pieces, { head, key, log_head: wantedLog, seen = () => {} } = {}) {
+  const pack = new Pack(head, key, wantedLog);
   try {
     for await (const [line, at] of linesOf(pieces)) {
       if (!pack.lines && !BEGIN.every((byte, at) => line[at] === byte)) break;
@@ -340,21 +353,25 @@ if (typeof module !== "undefined") {
   if (require.main === module) main();
 }
 
-function told({ exit, check, line, conversation, entries, ...more }) {
+function told({ exit, check, line, conversation, entries, ...more }, isBound) {
   const verified = `verified: entries 1 to ${entries} of ${JSON.stringify(conversation)}`;
   const unsigned = `${verified}, but for the signature in line ${line}`;
   const facts = Object.entries(more).map(([name, value]) => `  ${name}: ${JSON.stringify(value)}`);
+  if (facts.length && !isBound) facts.push("  names and erasures: the producer's word");
   return [[verified, `refused: ${check}, line ${line}`, "not a pack", unsigned][exit], ...facts];
 }
 
 async function main() {
   try {
     const text = { type: "string" };
-    const options = { head: text, key: text, json: { type: "boolean" } };
+    const options = { head: text, key: text, "log-head": text, json: { type: "boolean" } };
     const { values, positionals } = require("util").parseArgs({ allowPositionals: true, options });
-    if (positionals.length !== 1) throw new Error("expected verify.js PACK [--head HEAD] [--key KEY] [--json]");
-    const verdict = await verify(require("fs").createReadStream(positionals[0]), values);
-    console.log(values.json ? JSON.stringify(verdict) : told(verdict).join("\n"));
+    if (positionals.length !== 1) throw new Error("expected verify.js PACK [--head HEAD] [--key KEY] [--log-head HEAD] [--json]");
+    const wanted = { ...values, log_head: values["log-head"] };
+    const verdict = await verify(require("fs").createReadStream(positionals[0]), wanted);
+    const isBound = wanted.log_head || (values.key && verdict.exit === 0);
+    process.stdout.on("error", () => {}); // a reader such as head has enough
+    console.log(values.json ? JSON.stringify(verdict) : told(verdict, isBound).join("\n"));
     process.exitCode = verdict.exit;
   } catch (error) {
     console.error(error.message);

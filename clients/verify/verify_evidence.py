@@ -1,10 +1,11 @@
-"""Check a stenolog evidence pack with the standard library. docs/reference/evidence.md has the format.
+"""Check a stenolog evidence pack with Python 3.11 alone. docs/reference/evidence.md has the format.
 
 Exit code: 0 verified, 1 refused, 2 not a pack, 3 verified but for signatures (`cryptography` is missing).
 """
 
 import argparse
 import json
+import os
 import re
 import sys
 from base64 import b64decode
@@ -42,7 +43,8 @@ VALUES = r"""N evidence entries from to time record stream value parent position
 \[\[N,N\](,\[N,N\])*\] streams
 \[(N(,N)*)?\] sources
 \[\[N,N,"H"\](,\[N,N,"H"\])*\] heads"""
-VALUES = re.sub("H", "[0-9a-f]{64}", re.sub("N", "(0|[1-9][0-9]{0,14}|[1-8][0-9]{15})", VALUES))
+NUMBER = "(0|[1-9][0-9]{0,14}|[1-8][0-9]{15})"
+VALUES = re.sub("H", "[0-9a-f]{64}", re.sub("N", NUMBER, VALUES))
 PATTERNS = {name: pattern for pattern, *names in map(str.split, VALUES.splitlines()) for name in names}
 SENTENCES = """verified: entries 1 to {entries} of {conversation!r}
 refused: {check}, line {line}
@@ -86,8 +88,9 @@ def rise(numbers):
 class Pack:
     """What was read of a pack. `check_record` and so on check a line, given its fields."""
 
-    def __init__(self, head, key):
-        self.wanted_head, self.wanted_key, self.all = head, key, sha256()
+    def __init__(self, *wanted):
+        self.head, self.key, self.log_head = [one and one.lower() for one in wanted]
+        self.all = sha256()
         self.lines = self.part = self.record = self.records = self.position = self.unchecked = 0
         self.chained, self.digest, self.history, self.answers, self.blobs = "", "", {}, {}, set()
         self.found = {"withheld": [], "erased": [], "requests": [], "signed": [], "log_head": ""}
@@ -104,7 +107,7 @@ class Pack:
             self.check_lineage()
         if before < 4 <= self.part:
             need([self.times[0], self.times[-1]] == [self.said["from"], self.said["to"]], "head")
-            need(self.said["head"] == self.digest and self.wanted_head in (None, self.digest), "head")
+            need(self.said["head"] == self.digest and self.head in (None, self.digest), "head")
         self.of = self.all.hexdigest() if before < 6 else self.of
         need(self.part not in (6, 7) or line["of"] == self.of, "content")
         try:
@@ -117,19 +120,21 @@ class Pack:
     def check_record(self, record, stream, what, value, parent, previous, digest, name=None, **told):
         follows = previous == self.chained if record == self.record + 1 else record > self.record and previous
         content = told.get("content") or hashed(told["salt"], name.encode())
+        need("salt" not in told or bool(told["salt"]) == bool(name), "record")
         self.chained = hashed(previous, [record, stream, what, value, parent], content)
         need(follows and digest == self.chained, "record")
         self.record, self.records = record, self.records + 1
-        self.history[what, stream, value if what == "erased" else 0] = record, name, parent, value
+        kind = "begun" if what == "forked" else what
+        self.history[kind, stream, value if what == "erased" else 0] = record, name, what, parent, value
 
     def check_lineage(self):
-        before, last = None, self.said["streams"][-1][0]
+        wanted, last = ("begun", 0), self.said["streams"][-1][0]
         for (stream, first), (_, following) in pairwise([*self.said["streams"], (0, 2**53)]):
-            begun = "begun" if before is None else "forked"
-            _, _, parent, value = self.history.get((begun, stream, 0), (0, 0, -1, 0))
-            need(parent == (before or 0) and first == min(value + 1, following), "lineage")
-            before = stream
-        told = [self.history.get((what, last, 0), (0, None)) for what in ("begun", "forked", "renamed")]
+            _, _, *found, value = self.history.get(("begun", stream, 0), (0, None, "", 0, 0))
+            need((*found,) == wanted and (value == 0 or "forked" in wanted), "lineage")
+            need(first == min(value + 1, following), "lineage")
+            wanted = "forked", stream
+        told = [self.history.get((what, last, 0), (0, None)) for what in ("begun", "renamed")]
         need(max(told)[1] == self.said["conversation"] and self.said["streams"][0][1] == 1, "lineage")
 
     def check_blob(self, blob, base64):
@@ -162,7 +167,8 @@ class Pack:
         self.found["requests"].append(request)
 
     def check_heads(self, heads):
-        newest = "".join(self.said["log_head"].split("-")[1:2])
+        need(re.match(f"[0-9]+-{NUMBER}-", self.said["log_head"]), "log_head")
+        newest = self.said["log_head"].split("-")[1]
         rows = [part for *place, digest in heads for part in (place, digest)]
         total = hashed([self.record, newest], self.chained, *rows)
         need(self.said["log_head"] == f"{self.record}-{newest}-{total}", "log_head")
@@ -182,12 +188,13 @@ class Pack:
 
     def check_end(self, end, sha256):
         need(end == self.lines - 1 and sha256 == self.all.hexdigest(), "end")
-        need(self.wanted_key in (None, *(key for key, _ in self.found["signed"])), "key")
+        need(self.log_head in (None, self.found["log_head"] or None), "log_head")
+        need(self.key in (None, *(key for key, _ in self.found["signed"])), "key")
 
 
-def verify(lines, head=None, key=None):
+def verify(lines, head=None, key=None, log_head=None):
     """Return the verdict on a pack, given as lines of bytes: exit, check, line, and what it shows."""
-    pack = Pack(head, key)
+    pack = Pack(head, key, log_head)
     try:
         for pack.lines, raw in enumerate(lines, 1):
             need(pack.part or raw.startswith(b'{"evidence":1,'), "pack")
@@ -207,12 +214,18 @@ def main():
     parser.add_argument("pack", type=argparse.FileType("rb"), help="the file")
     parser.add_argument("--head", help="the head that was kept elsewhere")
     parser.add_argument("--key", help="the public key that must have signed it")
+    parser.add_argument("--log-head", help="the head of the log that was kept elsewhere")
     parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
     given = parser.parse_args()
-    verdict = verify(given.pack, given.head, given.key)
+    verdict = verify(given.pack, given.head, given.key, given.log_head)
     facts = [f"  {name}: {verdict[name]!r}" for name in [*verdict][5:]]
+    is_bound = given.log_head or (given.key and verdict["exit"] == 0)
+    facts += ["  names and erasures: the producer's word"] if facts and not is_bound else []
     told = "\n".join([SENTENCES[verdict["exit"]].format(**verdict), *facts])
-    print(json.dumps(verdict) if given.json else told)
+    try:
+        print(json.dumps(verdict) if given.json else told, flush=True)
+    except BrokenPipeError:  # the rest that waits to be written goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return verdict["exit"]
 
 

@@ -22,6 +22,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from clients.verify import verify_evidence
+from stenolog.adapters.importers.evidence.signing import is_signed
+from stenolog.errors import CorruptLogError
+from stenolog.projections.evidence.reading import PackReader
 
 SCRIPT = Path(verify_evidence.__file__).with_name("verify.js")
 NODE = """
@@ -30,10 +33,10 @@ const given = require("fs").readFileSync(0);
 (async () => {
   for (let at = 0; at < given.length; ) {
     const end = given.indexOf(10, at);
-    const { size, head, key } = JSON.parse(given.subarray(at, end));
+    const { size, ...wanted } = JSON.parse(given.subarray(at, end));
     at = end + 1 + size;
     const pack = new Uint8Array(given.subarray(end + 1, at)), half = size >> 1;
-    console.log(JSON.stringify(await verify([pack.subarray(0, half), pack.subarray(half)], { head, key })));
+    console.log(JSON.stringify(await verify([pack.subarray(0, half), pack.subarray(half)], wanted)));
   }
 })();
 """
@@ -52,15 +55,16 @@ PUBLIC = [key.public_key().public_bytes_raw().hex() for key in KEYS]
 
 
 class Case(NamedTuple):
-    """A pack, and the head and the key that its reader expects."""
+    """A pack, and the heads and the key that its reader expects."""
 
     pack: bytes
     head: str | None = None
     key: str | None = None
+    log_head: str | None = None
 
 
 def verdicts(cases: Sequence[Case], *, bare: bool = False) -> list[dict[str, Any]]:
-    """Return the verdicts on packs. Raises `AssertionError` if the verifiers disagree on any.
+    """Return the verdicts on packs. Raises `AssertionError` if verifiers or the importer disagree.
 
     Go's was written from the page alone; it is left out if there is no Go. `bare`: node has no cryptography.
     """
@@ -69,7 +73,7 @@ def verdicts(cases: Sequence[Case], *, bare: bool = False) -> list[dict[str, Any
     if "node" in missing:
         pytest.skip("no node here, to compare the verifiers")
     verify: Any = verify_evidence.verify
-    in_python = [verify(BytesIO(case.pack), case.head, case.key) for case in cases]
+    in_python = [verify(BytesIO(case.pack), *case[1:]) for case in cases]
     others = [["node", "-e", BARE + NODE if bare else NODE, str(SCRIPT)]]
     if not (bare or missing):
         others.append([in_go()])
@@ -77,16 +81,38 @@ def verdicts(cases: Sequence[Case], *, bare: bool = False) -> list[dict[str, Any
         found = _verdicts(command, cases)
         for case, one, other in zip(cases, in_python, found, strict=True):
             assert one == other, (command[0], case)
+    for case, one in zip(cases, in_python, strict=True):
+        # An import is given no head and no key, and is of what begins as a pack.
+        if not bare and one["exit"] != 2 and case.head is case.log_head is None:
+            expected = ("", 0) if one["check"] == "key" else (one["check"], one["line"])
+            assert _found_by_import(case.pack) == expected, case
     return in_python
+
+
+def _found_by_import(pack: bytes) -> tuple[str, int]:
+    """Return the check that fails when a pack is imported, and its line."""
+    reader = PackReader(is_signed)
+    try:
+        for line in BytesIO(pack):
+            reader.take(line)
+        reader.end()
+    except CorruptLogError as error:
+        _, number, name, _ = str(error).split(": ", 3)
+        return name, int(number.removeprefix("line "))
+    return "", 0
 
 
 def _verdicts(command: Sequence[str], cases: Sequence[Case]) -> list[dict[str, Any]]:
     frames = b"".join(
-        json.dumps({"size": len(case.pack), "head": case.head, "key": case.key}).encode() + b"\n" + case.pack
-        for case in cases
+        json.dumps({"size": len(pack), **_given(wanted)}).encode() + b"\n" + pack for pack, *wanted in cases
     )
     done = subprocess.run(command, input=frames, capture_output=True, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def _given(wanted: Iterable[str | None]) -> dict[str, str]:
+    named = zip(("head", "key", "log_head"), wanted, strict=True)
+    return {name: value for name, value in named if value is not None}
 
 
 @cache
@@ -321,19 +347,31 @@ def _other(random: Random, value: Any) -> Any:
 BODY = '{"messages":[]}'
 
 
-def small(text: str = "é\u2028/\x7f", *, signers: Sequence[int] = (0,)) -> bytes:
-    """Return a pack of one entry that has all kinds of lines but blobs."""
-    salt, receipt = "ab" * 16, {"sha256": hashed(BODY.encode()), "sent": hashed(b"POST")}
+SALT = "ab" * 16
+BEGUN: tuple[Any, ...] = (1, "begun", 0, 0, SALT, "demo")
+
+
+def small(
+    text: str = "é\u2028/\x7f", *, signers: Sequence[int] = (0,), told: Any = (BEGUN,), newest: Any = 1
+) -> bytes:
+    """Return a pack of one entry that has all kinds of lines but blobs; `told` are its records."""
+    salt, receipt = SALT, {"sha256": hashed(BODY.encode()), "sent": hashed(b"POST")}
     payload = compact({"text": text, "receipt": receipt})
     header = [1, "e1", 7, "user_message@1", len(payload.encode())]
     digest = hashed("", header, hashed(salt, payload.encode()))
-    record = hashed("", [1, 1, "begun", 0, 0], hashed(salt, b"demo"))
-    log_head = f"1-1-{hashed([1, 1], record, [1, 1], digest)}"
+    records: list[dict[str, Any]] = []
+    chained = ""
+    for number, (*place, hidden, name) in enumerate(told, 1):
+        before, chained = chained, hashed(chained, [number, *place], hashed(hidden, name.encode()))
+        fields = zip(("stream", "what", "value", "parent"), place, strict=True)
+        ends = {"salt": hidden, "name": name, "previous": before, "digest": chained}
+        records.append({"record": number, **dict(fields), **ends})
+    log_head = f"{len(told)}-{newest}-{hashed([len(told), newest], chained, [1, 1], digest)}"
     lines = [
-        {"evidence": 1, "conversation": "demo", "entries": 1, "head": digest, "streams": [[1, 1]], "from": 7,
-         "to": 7, "time": 8, "program": "p", "statement": "s", "log_head": log_head},
-        {"record": 1, "stream": 1, "what": "begun", "value": 0, "parent": 0, "salt": salt, "name": "demo",
-         "previous": "", "digest": record},
+        {"evidence": 1, "conversation": told[-1][-1], "entries": 1, "head": digest,
+         "streams": [[1, 1]], "from": 7, "to": 7, "time": 8, "program": "p", "statement": "s",
+         "log_head": log_head},
+        *records,
         {"position": 1, "id": "e1", "at": 7, "topic": "user_message@1", "salt": salt, "payload": payload,
          "digest": digest},
         {"request": 1, "sources": [], "body": BODY, "sent": "POST"},

@@ -14,8 +14,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 import stenolog
 from stenolog import (
@@ -42,13 +40,12 @@ from stenolog.importers import (
 )
 from stenolog.maintenance import verify
 from stenolog.parts import ImagePart, TextPart
-from stenolog.projections.evidence.reading import PackReader
 from stenolog.requests import proofs
 from tests.random_cases import seeds
 from tests.recording.given import Tap, anthropic, said, user
 
 from .given import brought, check, pack_of, random_log, with_receipt
-from .packs import changed, forged, random_pack
+from .packs import forged, random_pack
 
 
 @seeds(12, slow=60, nightly=600)
@@ -82,36 +79,14 @@ def test_each_pack_verifies_comes_back_with_its_digests_and_is_made_again(seeds:
 
 
 @seeds(20, slow=100, nightly=1_000)
-def test_an_import_refuses_what_the_verifiers_refuse_for_the_same_reason(seeds: range) -> None:
+def test_a_pack_that_is_refused_adds_nothing(seeds: range) -> None:
     with stenolog.open(":memory:") as log:
         for seed in seeds:
-            random = Random(seed)
-            pack = random_pack(random)
-            cases = [pack, *(change(random, pack) for change in (changed, forged) for _ in range(20))]
-            for each in cases:
-                found, reader = check(each), PackReader(_is_signed)
-                if found["exit"] == 2:
-                    continue
-                try:
-                    for line in BytesIO(each):
-                        reader.take(line)
-                    reader.end()
-                    verdict = ("", 0)
-                except CorruptLogError as error:
-                    _, number, name, _ = str(error).split(": ", 3)
-                    verdict = (name, int(number.removeprefix("line ")))
-                assert verdict == (found["check"], found["line"]), each
-        with pytest.raises(StenologError):  # it says what no log of ours says
-            brought(log, forged(Random(1), random_pack(Random(2))))
+            pack = forged(Random(seed), random_pack(Random(seed)))
+            if check(pack)["exit"]:
+                with pytest.raises(StenologError):
+                    brought(log, pack)
         assert log.names() == []
-
-
-def _is_signed(key: bytes, signature: bytes, text: bytes) -> bool:
-    try:
-        Ed25519PublicKey.from_public_bytes(key).verify(signature, text)
-    except (ValueError, InvalidSignature):
-        return False
-    return True
 
 
 def secretive(seed: int) -> tuple[Tap, dict[int, list[str]]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from base64 import b64encode
 from pathlib import Path
 from random import Random
 
@@ -15,7 +17,9 @@ from tests.random_cases import seeds
 
 from .given import pack_of, random_log
 from .packs import (
+    BEGUN,
     PUBLIC,
+    SALT,
     SCRIPT,
     Case,
     changed,
@@ -65,7 +69,11 @@ def test_nothing_that_a_key_has_signed_can_be_changed_even_with_another_last_lin
 
 
 HEAD = json.loads(small().partition(b"\n")[0])["head"]
+LOG_HEAD = json.loads(small().partition(b"\n")[0])["log_head"]
 ANSWER = json.loads(small().split(b"\n")[6])["answer"]
+OF = json.loads(small().split(b"\n")[6])["of"]
+ASKEW = b64encode(bytes.fromhex(f"0{OF}0")).decode()
+"""An answer with the hexadecimal digits of the hash, but not its bytes."""
 RESIGNED = small(signers=(1,))
 FORGERIES = [
     ('"evidence":1', '"evidence":2', 2, "pack", 1),
@@ -113,6 +121,10 @@ FORGERIES = [
     (PUBLIC[0], PUBLIC[1], 1, "signature", 6),
     ('"anchor":"rfc3161"', '"anchor":"other"', 0, "", 0),
     (ANSWER, ANSWER[:20] + ("B" if ANSWER[20] == "A" else "A") + ANSWER[21:], 1, "anchor", 7),
+    (ANSWER, ASKEW, 1, "anchor", 7),
+    ('"id":"e1"', '"id":"' + '\\"' * 3_000_000 + '"', 1, "entry", 3),
+    ('"sources":[]', '"sources":[0' + ",0" * 1_000_000 + "]", 1, "request", 4),
+    ('"heads":[', '"heads":[' + f'[0,0,"{HEAD}"],' * 150_000, 1, "log_head", 5),
     ('"answer":""', '"answer":"QUJ="', 1, "form", 8),
     ('"answer":""', '"answer":"QUI"', 1, "form", 8),
 ]  # fmt: skip
@@ -135,11 +147,40 @@ def test_what_is_forged_is_refused_by_the_check_that_covers_it() -> None:
         (Case(pack.encode(), key=PUBLIC[1]), 1, "key", 9),
         (Case(RESIGNED, key=PUBLIC[0]), 1, "key", 9),
         (Case(pack.encode(), head=HEAD, key=PUBLIC[0]), 0, "", 0),
+        (Case(pack.encode(), HEAD.upper(), PUBLIC[0].upper(), LOG_HEAD.upper()), 0, "", 0),
+        (Case(pack.encode(), log_head=""), 1, "log_head", 9),
     ]
     found = verdicts([*cases, *(case for case, *_ in broken)])
 
     expected = [tuple(verdict) for _, _, *verdict in FORGERIES] + [tuple(verdict) for _, *verdict in broken]
     assert [(each["exit"], each["check"], each["line"]) for each in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("pack", "verdict"),
+    [
+        (small(told=[(1, "forked", 0, 0, SALT, "demo")]), ("lineage", 3)),
+        (small(told=[(1, "begun", 0, 5, SALT, "demo")]), ("lineage", 3)),
+        (small(told=[(1, "begun", 5, 0, SALT, "demo")]), ("lineage", 3)),
+        (small(told=[BEGUN, (1, "forked", 3, 7, SALT, "demo")]), ("lineage", 4)),
+        (small(told=[(1, "forked", 3, 7, SALT, "demo"), BEGUN]), ("", 0)),
+        (small(told=[(1, "begun", 0, 0, "", "demo")]), ("record", 2)),
+        (small(told=[(1, "begun", 0, 0, SALT, "")]), ("record", 2)),
+        *((small(newest=newest), ("log_head", 5)) for newest in ("abc", "", "007", 9 * 10**15, "\u0661")),
+        (small(newest=9 * 10**15 - 1), ("", 0)),
+    ],
+)  # fmt: skip
+def test_a_history_has_one_form_and_one_meaning(pack: bytes, verdict: tuple[str, int]) -> None:
+    (found,) = verdicts([Case(pack)])
+    assert (found["check"], found["line"]) == verdict
+
+
+def test_a_name_is_bound_by_a_key_or_by_the_head_of_the_log_but_not_by_the_head() -> None:
+    forged = small(told=[(1, "begun", 0, 0, SALT, "another")], signers=[])
+    wanted = [{"head": HEAD}, {"log_head": LOG_HEAD}, {"key": PUBLIC[0]}]
+    found = verdicts([Case(forged, **given) for given in wanted])
+
+    assert [each["check"] for each in found] == ["", "log_head", "key"]
 
 
 def test_a_signature_that_cannot_be_checked_is_said_and_nothing_more_is_claimed(
@@ -163,12 +204,31 @@ def test_a_program_is_told_by_the_exit_code(command: list[str], tmp_path: Path) 
         done = subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True)
         return done.returncode, done.stdout
 
-    code, told = run(pack, "--head", HEAD, "--key", PUBLIC[0], "--json")
-    assert (code, json.loads(told)["requests"]) == (0, [1])
+    code, verdict = run(pack, "--head", HEAD, "--key", PUBLIC[0], "--json")
+    assert (code, json.loads(verdict)["requests"]) == (0, [1])
     given: list[list[object]] = [[pack], [pack, "--head", ""], [pack, "--key", ""]]
     assert [run(*arguments)[0] for arguments in given] == [0, 1, 1]
+    unbound = [[pack], [pack, "--head", HEAD], [pack, "--key", PUBLIC[0]], [pack, "--log-head", LOG_HEAD]]
+    assert ["the producer's word" in run(*arguments)[1] for arguments in unbound] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     given = [[other], [tmp_path / "none"], [], [pack, "--head"], [pack, "--no"]]
     assert [run(*arguments)[0] for arguments in given] == [2, 2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("command", [[sys.executable, verify_evidence.__file__], ["node", str(SCRIPT)]])
+def test_a_reader_that_has_enough_is_no_error(command: list[str], tmp_path: Path) -> None:
+    pack = tmp_path / "demo.evidence"
+    pack.write_bytes(small())
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([*command, str(pack)], stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @seeds(1, slow=10, nightly=209)

@@ -1,6 +1,6 @@
 // A verifier of evidence packs in Go, written from docs/reference/evidence.md: it shows that the page is enough.
 //
-// It reads packs from stdin, each after a line {"size":…,"head":…,"key":…}, and prints a verdict a line.
+// It reads packs from stdin, each after a line {"size":…,"head":…,"key":…,"log_head":…}, and prints a verdict a line.
 package main
 
 import (
@@ -44,7 +44,7 @@ const (
 var (
 	patterns = map[string]*regexp.Regexp{}
 	anyText  = regexp.MustCompile(`^"(?:[^"\\\x00-\x1f]|\\["\\bfnrt]|\\u00(?:0[0-7be-f]|1[0-9a-f]))*"`)
-	logHead  = regexp.MustCompile(`^(0|[1-9][0-9]*)-(0|[1-9][0-9]*)-([0-9a-f]{64})$`)
+	logHead  = regexp.MustCompile(`^(0|[1-9][0-9]*)-(` + number + `)-([0-9a-f]{64})$`)
 )
 
 func init() {
@@ -163,6 +163,7 @@ type fork struct {
 
 type pack struct {
 	wantedHead, wantedKey *string
+	wantedLog             *string
 	lines                 int
 	last                  line
 	said                  line
@@ -253,6 +254,9 @@ func (p *pack) own(l line) string {
 		if l.num("end") != int64(p.lines-1) || l.text("sha256") != sum(p.all) {
 			return "end"
 		}
+		if p.wantedLog != nil && (p.logHead == "" || *p.wantedLog != p.logHead) {
+			return "log_head"
+		}
 		return unless(p.wantedKey == nil || p.keys[*p.wantedKey], "key")
 	}
 	return ""
@@ -279,6 +283,9 @@ func (p *pack) takeRecord(l line) bool {
 	if l.has("name") {
 		text := l.text("name")
 		name, content = &text, sum(l.text("salt"), []byte(text))
+		if (text == "") != (l.text("salt") == "") {
+			return false
+		}
 	}
 	p.chained = sum(previous, []any{number, stream, what, value, l.num("parent")}, content)
 	p.record, p.records = number, p.records+1
@@ -306,7 +313,7 @@ func (p *pack) lineage() bool {
 		stream, first := p.pair(at)
 		found, is := p.forks[stream]
 		start := int64(1)
-		if at == 0 && (!is || found.what != "begun") {
+		if at == 0 && (!is || found != fork{"begun", 0, 0}) {
 			return false
 		}
 		if at > 0 {
@@ -449,12 +456,12 @@ func (p *pack) takeSignature(l line) bool {
 	return ed25519.Verify(key, []byte(text), signature)
 }
 
-func verify(content []byte, head, key *string) map[string]any {
+func verify(content []byte, head, key, log *string) map[string]any {
 	if !bytes.HasPrefix(content, []byte(`{"evidence":1,`)) {
 		return map[string]any{"exit": 2, "check": "pack", "line": 1}
 	}
 	p := &pack{
-		wantedHead: head, wantedKey: key, blobs: map[string]bool{}, forks: map[int64]fork{},
+		wantedHead: lower(head), wantedKey: lower(key), wantedLog: lower(log), blobs: map[string]bool{}, forks: map[int64]fork{},
 		names: map[int64]*string{}, left: map[place]*string{}, payloads: map[int64]string{},
 		isWithheld: map[int64]bool{}, keys: map[string]bool{},
 		withheld: []int64{}, erased: []int64{}, requests: []int64{}, signed: [][2]string{},
@@ -479,6 +486,14 @@ func verify(content []byte, head, key *string) map[string]any {
 	}
 }
 
+func lower(text *string) *string {
+	if text == nil {
+		return nil
+	}
+	made := strings.ToLower(*text)
+	return &made
+}
+
 func main() {
 	in, out := bufio.NewReader(os.Stdin), json.NewEncoder(os.Stdout)
 	for {
@@ -489,6 +504,7 @@ func main() {
 		var about struct {
 			Size      int
 			Head, Key *string
+			LogHead   *string `json:"log_head"`
 		}
 		if err := json.Unmarshal(asked, &about); err != nil {
 			panic(err)
@@ -497,6 +513,6 @@ func main() {
 		if _, err := io.ReadFull(in, content); err != nil {
 			panic(err)
 		}
-		out.Encode(verify(content, about.Head, about.Key))
+		out.Encode(verify(content, about.Head, about.Key, about.LogHead))
 	}
 }

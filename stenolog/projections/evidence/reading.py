@@ -52,6 +52,7 @@ LINES = frozenset(("id", "topic", "what", "by"))
 """Texts without a line feed."""
 BASE64 = frozenset(("base64", "answer"))
 SHA = re.compile("[0-9a-f]{64}")
+NEWEST = re.compile("0|[1-9][0-9]{0,14}|[1-8][0-9]{15}")
 HEXADECIMAL = {
     **dict.fromkeys(["head", "digest", "content", "blob", "withheld", "erased", "key", "of", "sha256"], SHA),
     "previous": re.compile("([0-9a-f]{64})?"),
@@ -118,7 +119,7 @@ class PackReader:
         self._stated: dict[str, Any] = {}
         self._records: list[Change] = []
         self._shown_names: dict[int, str | None] = {}
-        self._begun: dict[int, tuple[int, int]] = {}
+        self._begun: dict[int, tuple[str, int, int]] = {}
         self._left: dict[tuple[int, int], str | None] = {}
         self._position = 0
         self._digest = GENESIS
@@ -195,6 +196,7 @@ class PackReader:
 
     def _check_record(self, line: dict[str, Any]) -> None:
         name, salt = line.get("name"), bytes.fromhex(line.get("salt", ""))
+        _need(bool(name) == bool(salt), "record")
         place = (line["record"], line["stream"], line["what"], line["value"], line["parent"])
         digest, previous = bytes.fromhex(line["digest"]), bytes.fromhex(line["previous"])
         content = history.hashed(salt, name) if name is not None else bytes.fromhex(line["content"])
@@ -207,23 +209,22 @@ class PackReader:
         self._records.append(change)
         if change.what in NAMING:
             self._shown_names[change.stream] = name
-        if change.what == history.BEGUN:
-            self._begun[change.stream] = (0, 1)
-        elif change.what == history.FORKED:
-            self._begun[change.stream] = (change.parent, change.value + 1)
+        if change.what in (history.BEGUN, history.FORKED):
+            self._begun[change.stream] = (change.what, change.parent, change.value)
         elif change.what == ERASED:
             self._left[change.stream, change.value] = name
 
     def _check_lineage(self) -> None:
         streams: Sequence[Sequence[int]] = self._stated["streams"]
-        parent = 0
+        what, parent = history.BEGUN, 0
         for nth, (stream, first) in enumerate(streams):
-            origin, start = self._begun.get(stream, (-1, 0))
-            if nth + 1 < len(streams):
-                start = min(start, streams[nth + 1][1])
-            _need((origin, start) == (parent, first), "lineage")
-            parent = stream
-        _need(self._shown_names[parent] == self._stated["conversation"], "lineage")
+            *origin, value = self._begun.get(stream, ("", 0, 0))
+            start = min(value + 1, *(following for _, following in streams[nth : nth + 2][1:]), MOST)
+            _need((*origin, first) == (what, parent, start), "lineage")
+            _need(value == 0 or what != history.BEGUN, "lineage")
+            what, parent = history.FORKED, stream
+        _need(streams[0][1] == 1, "lineage")
+        _need(self._shown_names.get(parent) == self._stated["conversation"], "lineage")
 
     def _blob(self, sha: str, content: bytes) -> Blob:
         _need(sha256(content).hexdigest() == sha and sha not in self._blobs, "blob")
@@ -285,7 +286,7 @@ class PackReader:
         _need([self._stream, self._position, self._digest.hex()] in heads, "log_head")
         first, _, rest = self._stated["log_head"].partition("-")
         newest, _, total = rest.partition("-")
-        _need(first == number, "log_head")
+        _need(first == number and NEWEST.fullmatch(newest), "log_head")
         rows = b"".join(f"{stream}\n{at}\n".encode() + bytes.fromhex(digest) for stream, at, digest in heads)
         found = sha256(f"{first}\n{newest}\n".encode() + self._records[-1].digest + rows).hexdigest()
         _need(found == total, "log_head")
