@@ -52,6 +52,26 @@ def test_a_hold_outlives_renames_forks_reopening_and_salvage(path: Path, tmp_pat
             assert verify(log).ok
 
 
+@pytest.mark.parametrize("damage", ["digest = x'00'", "name = 'x'", "value = 7, parent = 3"])
+def test_a_hold_whose_record_is_damaged_is_salvaged_and_named(path: Path, damage: str) -> None:
+    with stenolog.open(path) as log:
+        said(log["demo"], "a")
+        said(log["free"], "b")
+        made = [hold(log, "demo", reason="case", by="Ann"), hold(log, younger_than=DAY, reason="kept")]
+        release(log, hold(log, reason="over").number)
+        with log.datastore.writing() as connection:
+            connection.execute(f"UPDATE history SET {damage} WHERE what IN ('held', 'kept')")
+    saved = salvage(path, path.with_name("saved.db"))
+
+    with stenolog.open(path.with_name("saved.db")) as log:
+        found = holds(log)
+        assert [(one.conversation, one.is_in_force) for one in found] == [("demo", True), (None, True)]
+        assert verify(log).ok
+    assert [any(note.startswith(f"hold {one.number} by") for note in saved.notes) for one in made] == [
+        True
+    ] * 2
+
+
 def test_what_is_kept_for_a_time_is_free_afterwards() -> None:
     days = iter(range(1_000))
     with stenolog.open(":memory:", clock=lambda: NEW_YEAR + DAY * next(days)) as log:

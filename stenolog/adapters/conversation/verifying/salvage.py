@@ -256,6 +256,12 @@ def _notes(source: Path, found: FoundRows, kept: tuple[SalvagedConversation, ...
             f"the log had come to entry {note.entry}, as noted in {source.name}-lock: the newest one that "
             f"was found is {found.newest}"
         )
+    for hold in found.damaged_holds.values():
+        is_placed = hold.stream in (EVERY_STREAM, *found.conversations)
+        fate = "taken over" if is_placed else "lost, with its conversation"
+        yield f"{hold}: {fate}; its record is damaged"
+    if not found.history_is_whole:
+        yield "the history of names and holds is damaged: holds may be lost"
     written = {one.name for one in kept}
     for listed in found.conversations.values():
         if listed.name not in written:

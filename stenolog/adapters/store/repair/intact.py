@@ -16,7 +16,18 @@ from stenolog.domain.entry import GENESIS, LONGEST_NAME, Record, check_name, dig
 from stenolog.domain.erasure import is_erased
 from stenolog.domain.errors import StenologError
 from stenolog.domain.events import Unknown
-from stenolog.domain.history import DELETED, ERASED, Change, History, Listed
+from stenolog.domain.history import (
+    DELETED,
+    ERASED,
+    HELD,
+    KEPT,
+    RELEASED,
+    Change,
+    History,
+    Hold,
+    Listed,
+    hold_of,
+)
 from stenolog.domain.history import digest_of as digest_of_change
 
 from .raw_pages import RawRow
@@ -88,7 +99,8 @@ class FoundRows:
         for change in taken:
             history.take(change)
         self.imported = history.imported
-        self.holds = history.holds
+        self.damaged_holds = _damaged_holds(changes, taken)
+        self.holds = dict(sorted({**history.holds, **self.damaged_holds}.items()))
         self.withheld = history.withheld
         self._keep_effects(history)
         known = {**listed, **history.listed} if self.history_is_whole else {**history.listed, **listed}
@@ -244,6 +256,18 @@ def _sound(changes: Mapping[int, Sequence[Change]]) -> tuple[list[Change], bool]
             previous |= {digest_of_change(before, one) for one in versions for before in known}
         expected = number + 1
     return taken, is_whole
+
+
+def _damaged_holds(changes: Mapping[int, Sequence[Change]], taken: Sequence[Change]) -> dict[int, Hold]:
+    """Return the holds whose records are readable, though not as they were written, and not released."""
+    free = {change.number for change in taken}
+    free |= {change.value for change in taken if change.what == RELEASED}
+    return {
+        number: hold_of(change)
+        for number in sorted(changes.keys() - free)
+        for change in changes[number]
+        if change.what in (HELD, KEPT)
+    }
 
 
 def _uniquely_named(known: Mapping[int, Listed]) -> dict[int, Listed]:
