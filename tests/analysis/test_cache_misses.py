@@ -213,7 +213,7 @@ def test_after_a_pause_nothing_is_there_any_more() -> None:
 
     call = given.last()
     assert (call.is_miss, call.missed, call.cause.kind) == (True, 20_000, "expired")
-    assert call.cause.words == "401 s since the call before, kept for 300 s unless an hour is asked for"
+    assert call.cause.words == "401 s since the call before, kept for 300 s, as no hour is stated"
 
 
 @pytest.mark.parametrize(("pause", "kind"), [(600, "cause not known from this log"), (3_700, "expired")])
@@ -239,7 +239,8 @@ def test_a_summary_a_rewind_and_a_shorter_request_are_the_causes_that_entries_sh
         ("history", hidden),
         ("history", 0),
     ]
-    assert causes[2].words == "the request is 8,000 tokens shorter"
+    gone = "the request is 8,000 tokens shorter, no entry says what went"
+    assert causes[2].words == f"{gone}; 4,000 tokens were read"
 
 
 def test_a_miss_without_a_cause_in_the_log_shows_what_the_log_has() -> None:
@@ -259,10 +260,42 @@ def test_a_miss_without_a_cause_in_the_log_shows_what_the_log_has() -> None:
         "cause not known from this log",
     )
     assert [call.cause.words.partition(";")[0] for call in (first, second, third)] == [
-        "19 s after the call before, no person spoke between, nothing was read",
-        "43 s after the call before, a person spoke between, 2,000 tokens were read",
-        "7 s after the call before, no person spoke between, 2,000 tokens were read, as at 1 miss before",
+        "nothing was read",
+        "2,000 tokens were read",
+        "2,000 tokens were read, a fixed beginning as at 6: what changed or was lost comes after it",
     ]
+    assert [call.cause.words.split("; ")[1] for call in (first, second, third)] == [
+        "19 s after the call before, no person spoke between",
+        "43 s after the call before, a person spoke between",
+        "7 s after the call before, no person spoke between",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrote", "read", "shown"),
+    [
+        (19_992, 19_992, "all that the call at 2 left in the cache"),
+        (19_992, 19_900, ""),
+        (0, 19_900, "100 fewer than the call at 2 sent"),
+        (0, 19_400, ""),
+    ],
+)
+def test_a_reading_names_the_earlier_call_that_had_as_many_tokens(wrote: int, read: int, shown: str) -> None:
+    given = Given()
+    for seconds, prompt, old, new in ((1, 20_000, 0, wrote), (2, 24_000, 0, 0), (3, 25_000, read, 0)):
+        usage = Usage(input=prompt, output=9, cache_read=old, cache_write=new)
+        given.append(AssistantMessage(agent="claude", text="Yes.", model=CLAUDE, usage=usage), seconds)
+
+    cause = given.last().cause
+    assert cause.kind == ("earlier call" if shown else "cause not known from this log")
+    assert shown in cause.words
+
+
+def test_no_seconds_are_told_of_calls_whose_times_stand_still() -> None:
+    given = asked()
+    given.answer(1, 20_400, 0)
+
+    assert " s after the call before" not in given.last().cause.words
 
 
 def test_another_model_begins_anew_and_the_first_one_goes_on() -> None:

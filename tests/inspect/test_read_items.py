@@ -188,7 +188,7 @@ def test_a_miss_of_the_cache_says_why_and_the_request_and_its_difference_say_the
 
     assert "50,000 tokens read anew" in words(miss)
     assert (
-        "cause not known from this log: 0 s after the call before, no person spoke between, nothing was read"
+        "cause not known from this log: nothing was read; 0 s after the call before, no person spoke between"
         in words(miss)
     )
     for address in ("/panel/talk?at=3&agent=a", "/diff/talk?at=3&agent=a"):

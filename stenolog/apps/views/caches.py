@@ -12,7 +12,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage
 from stenolog.projections.analysis.cache.calls import CacheCall, cache_call, cache_calls, is_call
 from stenolog.projections.analysis.cache.causes import Cause
-from stenolog.projections.analysis.cache.stated import stated_call, stated_calls
+from stenolog.projections.analysis.cache.stated import stated_calls
 from stenolog.projections.analysis.provider_bill import states_input
 from stenolog.projections.messages.rules import RULES
 from stenolog.projections.prices import Prices
@@ -135,8 +135,8 @@ def read_by(conversation: Conversation, answer: Entry) -> CacheCall | None:
     if earlier is None:
         return None
     if receipt is None:
-        between = conversation.entries(after=earlier.position - 1, at=answer.position - 1)
-        return stated_call(earlier, answer, [*between])
+        near = [*conversation.entries(after=max(0, answer.position - 1 - NEAR), at=answer.position)]
+        return next((call for call in stated_calls(near) if call.position == answer.position), None)
     api, whose = receipt.api.partition("@")[0], LaneId(event.agent, event.task)
     then, now = (
         AskedRequest(conversation, whose.address, receipt_of(one).view, api, None, ()).request()

@@ -29,6 +29,7 @@ Kind: TypeAlias = Literal[
     "too short",
     "too far",
     "not read",
+    "earlier call",
     "cause not known from this log",
 ]
 

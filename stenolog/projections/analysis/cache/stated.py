@@ -1,12 +1,13 @@
 """Misses of the prompt cache in a log without requests: by what providers state, and when.
 
 An import has each answer's tokens, not what was sent. Causes are those that entries show: a pause, another
-model, a summary, a shorter history. Otherwise the cause only lists what the log has.
+model, a summary, a shorter history; or the call whose tokens were read. Otherwise the cause only lists what
+the log has.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -23,6 +24,8 @@ from .difference import TOLERANCE
 from .prompts import rules_of
 
 UNKNOWN: Kind = "cause not known from this log"
+EARLIER = 200
+"""Calls among which the one is looked for whose tokens were read."""
 
 
 class StatedCall(NamedTuple):
@@ -33,11 +36,20 @@ class StatedCall(NamedTuple):
     begun: datetime
     usage: Usage
 
+    def left(self, read: int) -> int:
+        """Return by how many tokens another reading is below what this call left; -1 if it is not that.
+
+        Without a word on what was written, it is at most `TOLERANCE` below what was sent.
+        """
+        used = self.usage
+        below = (used.cache_read + used.cache_write if used.cache_write else used.input) - read
+        return below if read and 0 <= below <= (0 if used.cache_write else TOLERANCE) else -1
+
 
 def stated_calls(entries: Sequence[Entry]) -> list[CacheCall]:
     """Return what each call without a receipt read from the cache, in the answers' order.
 
-    `entries` begin with the log's first. Lanes whose provider states no reading are skipped.
+    `entries` follow one another. Lanes whose provider states no reading are skipped.
     """
     lanes: dict[LaneId, list[StatedCall]] = defaultdict(list)
     for entry in entries:
@@ -48,17 +60,6 @@ def stated_calls(entries: Sequence[Entry]) -> list[CacheCall]:
         if any(call.usage.cache_read or call.usage.cache_write for call in calls):
             found += _compared(lane, calls, entries)
     return sorted(found)
-
-
-def stated_call(before: Entry, after: Entry, between: Sequence[Entry]) -> CacheCall | None:
-    """Return what an answer read from the cache, compared only with the previous one of its model.
-
-    `between` are the entries from that one on, up to before the answer. None if one states no tokens.
-    """
-    first, second = _call(before), _call(after)
-    if first is None or second is None:
-        return None
-    return _after(second[0], first[1], second[1], between, _keeps(first[1], None), [])
 
 
 def _call(entry: Entry) -> tuple[LaneId, StatedCall] | None:
@@ -75,37 +76,25 @@ def _compared(lane: LaneId, calls: Sequence[StatedCall], entries: Sequence[Entry
     """Yield what each call read, beside the last one of the same model."""
     last: dict[str, StatedCall] = {}
     keeps: dict[str, int] = {}
-    reads: list[int] = []
-    previous: StatedCall | None = None
+    earlier: dict[str, deque[StatedCall]] = defaultdict(lambda: deque(maxlen=EARLIER))
+    first, previous = entries[0].position, None
     for call in calls:
         before = last.get(call.model)
         if before is not None:
             # With the call before: it may be what wrote the summary.
-            between = entries[before.position - 1 : call.position - 1]
-            yield _after(lane, before, call, between, keeps[call.model], reads)
+            between = entries[before.position - first : call.position - first]
+            found, cause = _read(lane, before, call), NO_CAUSE
+            if found.missed >= LEAST:
+                cause = _cause(lane, found, (before, call), between, keeps[call.model], earlier[call.model])
+            yield found._replace(cause=cause)
         elif previous is None:
             yield _read(lane, None, call)._replace(cause=Cause("cold start"))
         else:
             words = f"{previous.model} → {call.model}"
             yield _read(lane, None, call)._replace(cause=Cause("model", "changed", words=words))
         previous = last[call.model] = call
+        earlier[call.model].append(call)
         keeps[call.model] = _keeps(call, keeps.get(call.model))
-
-
-def _after(
-    lane: LaneId,
-    before: StatedCall,
-    call: StatedCall,
-    between: Sequence[Entry],
-    keeps: int,
-    reads: list[int],
-) -> CacheCall:
-    found = _read(lane, before, call)
-    cause = _cause(lane, found, before, between, keeps)
-    if cause.kind == UNKNOWN:
-        cause = cause._replace(words=_observed(lane, found, between, reads.count(call.usage.cache_read)))
-        reads.append(call.usage.cache_read)
-    return found._replace(cause=cause)
 
 
 def _keeps(call: StatedCall, before: int | None) -> int:
@@ -180,30 +169,56 @@ def _read(lane: LaneId, before: StatedCall | None, call: StatedCall) -> CacheCal
     )
 
 
-def _cause(lane: LaneId, found: CacheCall, before: StatedCall, between: Sequence[Entry], keeps: int) -> Cause:
-    if found.missed < LEAST:
-        return NO_CAUSE
+def _cause(
+    lane: LaneId,
+    found: CacheCall,
+    calls: tuple[StatedCall, StatedCall],
+    between: Sequence[Entry],
+    keeps: int,
+    earlier: Sequence[StatedCall],
+) -> Cause:
+    before, call = calls
     if found.seconds > keeps and found.missed * 2 > found.same:
-        # Older files, and logs imported before, do not say that an hour was asked for.
-        unless = " unless an hour is asked for" if keeps == MINUTES_5 else ""
-        return Cause("expired", words=f"{found.seconds} s since the call before, kept for {keeps} s{unless}")
+        as_stated = ", as no hour is stated" if keeps == MINUTES_5 else ""
+        words = f"{found.seconds:,} s since the call before, kept for {keeps:,} s{as_stated}"
+        return Cause("expired", words=words)
     summary = next((entry.position for entry in between if is_summary(entry, lane)), 0)
     if summary:
         return Cause("compaction", entry=summary)
     if position := hiding(between):
         return Cause("history", "rewound", entry=position)
-    shorter = before.usage.input - found.prompt
-    if shorter > TOLERANCE:
-        return Cause("history", words=f"the request is {shorter:,} tokens shorter")
-    return Cause(UNKNOWN)
-
-
-def _observed(lane: LaneId, found: CacheCall, between: Sequence[Entry], before: int) -> str:
-    again = f", as at {before} {'miss' if before == 1 else 'misses'} before" if before else ""
-    read = f"{found.read:,} tokens were read" if found.read else "nothing was read"
     who = "a person" if any(_is_spoken_by_person(entry, lane) for entry in between) else "no person"
     pause = f"{found.seconds:,} s after the call before"
-    return f"{pause}, {who} spoke between, {read}{again}; `stenolog tap` records what is sent"
+    if call.begun <= before.begun:
+        pause = "the times of the file do not say how long after the call before"
+    source, read = _reading(call.usage.cache_read, earlier)
+    shorter = before.usage.input - found.prompt
+    if shorter > TOLERANCE:
+        gone = f"the request is {shorter:,} tokens shorter, no entry says what went"
+        return Cause("history", words=f"{gone}; {read}")
+    words = f"{read}; {pause}, {who} spoke between"
+    if source:
+        return Cause("earlier call", words=words)
+    return Cause(UNKNOWN, words=f"{words}; `stenolog tap` records what is sent")
+
+
+def _reading(read: int, earlier: Sequence[StatedCall]) -> tuple[int, str]:
+    """Return the call whose tokens were read, 0 if none has so many, and what the reading shows."""
+    if not read:
+        return 0, "nothing was read"
+    words = f"{read:,} tokens were read"
+    near = [(below, -call.position) for call in earlier if (below := call.left(read)) >= 0]
+    if near:
+        below, position = min(near)
+        left = f"{below:,} fewer than the call at {-position} sent" if below else ""
+        return -position, f"{words}, {left or f'all that the call at {-position} left in the cache'}"
+    again = next((call.position for call in reversed(earlier) if call.usage.cache_read == read), 0)
+    return (
+        0,
+        f"{words}, a fixed beginning as at {again}: what changed or was lost comes after it"
+        if again
+        else words,
+    )
 
 
 def _is_spoken_by_person(entry: Entry, lane: LaneId) -> bool:
