@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -25,6 +26,7 @@ from stenolog.domain.values import PositionRange
 from stenolog.errors import InvalidEventError, PositionNotFoundError, StenologError
 from stenolog.models import Scripted
 from stenolog.tools import MCPServer
+from tests.command_line import run
 from tests.forked import python
 from tests.outputs.test_who_may_read import AGENTS, random_talk
 from tests.random_cases import seeds
@@ -147,29 +149,67 @@ def test_of_20_facts_that_a_compaction_took_an_agent_that_asks_its_history_knows
         assert asyncio.run(ask(log["bread"])) == answered
 
 
-def test_a_server_without_a_name_answers_from_the_conversation_that_was_written_last(tmp_path: Path) -> None:
+def test_a_server_without_a_name_answers_from_its_folder_alone(tmp_path: Path) -> None:
     path = tmp_path / "talks.db"
     server = MCPServer.stdio(
         python("-m", "stenolog", "serve", "--mcp", "--db", str(path)), env=dict(os.environ)
     )
+    here, past = str(Path.cwd()), datetime(2026, 1, 1, tzinfo=UTC)
+
+    def talk(name: str, folder: str, time: datetime | None = None) -> None:
+        with stenolog.open(path) as log:
+            log[name].append(ModeSwitch(meta={"claude-code": {"cwd": folder}}), time=time)
+            log[name].append(UserMessage(f"Bake {name}.", to=["baker"]), time=time)
+            log[name].fork()
 
     async def ask() -> list[Any]:
-        tools = await opened([server])
-        found = []
-        for name in ("", "bread", "cake"):
-            if name:
-                with stenolog.open(path) as log:
-                    log[name].append(UserMessage(f"Bake {name}.", to=["baker"]))
-            asked = call("search", {"words": "bake"})
-            found.append(await execute(tools["search"], asked, [*tools]))
+        tools, found = await opened([server]), []
+        for name, folder, time in (
+            ("old", here, past),
+            ("older", here, past),
+            ("other", "/elsewhere", None),
+            ("bread", here, None),
+            ("cake", here, None),
+        ):
+            talk(name, folder, time)
+            if name != "old":
+                found.append(await execute(tools["search"], call("search", {"words": "bake"}), [*tools]))
         await server.close()
         return found
 
-    none, *rest = asyncio.run(ask())
+    talk("elsewhere", "/elsewhere")
+    *none, bread, after = asyncio.run(ask())
 
-    assert none.is_error
-    assert "no conversation yet" in text(none)
-    assert ["Bake bread." in text(each) for each in rest] == [True, True]  # the first one that it finds
+    assert all(each.is_error and "--conversation NAME" in text(each) for each in none)
+    assert all(name in text(each) for each in none for name in ("old", "older"))
+    assert ["Bake bread." in text(each) for each in (bread, after)] == [True, True]  # it stays with one
+
+
+def test_a_server_for_an_agent_makes_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "typo.db"
+
+    assert run(["serve", "--mcp", "--db", str(path)]) == 3
+    assert not any(tmp_path.iterdir())
+
+
+def test_an_agent_is_told_that_a_request_is_not_as_it_was_sent(tmp_path: Path) -> None:
+    with stenolog.open(tmp_path / "talks.db") as log:
+        talk = log["bread"]
+        for words in ("Rye.", "The code is 7421."):
+            talk.append(UserMessage(words))
+        talk.append(AssistantMessage(agent="baker", text="Noted."))
+        history = OwnHistory(lambda: talk)
+        as_sent = history.request()
+        talk.erase(talk.position - 1)
+        head, gone, *rest = history.request().splitlines()
+        talk.append(UserMessage("And now?"))
+        talk.append(AssistantMessage(agent="baker", text="Rye."))
+
+        assert as_sent.splitlines()[0] == head.partition(",")[0]
+        assert head.endswith("not as sent: the words of entries 3 are gone")
+        assert gone == "left out, entries 3 (erased)"
+        assert [line.rpartition(" ")[2] for line in rest] == ["Rye."]
+        assert "not as sent" not in history.request()
 
 
 def test_an_agent_is_told_what_it_was_sent_what_is_gone_and_why(bakery: Path) -> None:

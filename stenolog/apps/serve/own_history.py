@@ -6,11 +6,15 @@ that was erased, hidden or edited away, and nothing private to another agent.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stenolog.adapters.conversation.queries.outputs import READ
+from stenolog.adapters.conversation.queries.overviews import folder_of
 from stenolog.adapters.conversation.queries.read_output import run_read_output
 from stenolog.adapters.conversation.queries.visibility import visible_to
 from stenolog.adapters.tools.recall import NOTHING, RecallScope
@@ -19,25 +23,53 @@ from stenolog.apps.views.compactions import chosen_compaction, compacted_request
 from stenolog.apps.views.figures import counted
 from stenolog.apps.views.lanes import lane, means, only_agent, own_api
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import InvalidEventError, PositionNotFoundError
+from stenolog.domain.erasure import ERASED, WITHHELD, erasure_of
+from stenolog.domain.errors import ConversationNotFoundError, InvalidEventError, PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.lanes.state import runs_in_words
-from stenolog.projections.analysis.explain import Reason, explain, why
+from stenolog.projections.analysis.explain import PREVIEW, Reason, explain, why
 from stenolog.projections.messages.rules import RULES
+from stenolog.projections.requests import Request
 from stenolog.projections.requests.pipeline.truncation import LONGEST_READ
 from stenolog.projections.terminal_text import one_line
 from stenolog.projections.views.lines import call_in_words, describe
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation, Log
 
 FIRST = 160
 """Characters of a text in a list."""
 MOST = 50
 """Lines of a list, and passages of a search."""
+LATEST = 1_000
+"""Among so many of the newest conversations an agent's own is looked for."""
 MOST_TAKEN = 200
 """Entries that a compaction took, in its list: `search` finds the others."""
-WITHHELD = "(you may not see this any more)"
+UNSEEN = "(you may not see this any more)"
+
+
+def running_in(log: Log, folder: Path, since: datetime) -> Conversation:
+    """Return the one conversation that a program works on in a folder.
+
+    Of several in the folder, the one that was written to `since`. Raises `ConversationNotFoundError` unless
+    it is one: another session's words are not this agent's to read.
+    """
+    talks = map(log.__getitem__, log.names(order="latest", limit=LATEST))
+    found = [talk for talk in talks if _works_in(talk, folder)]
+    if len(found) > 1:
+        found = [talk for talk in found if talk.entry(talk.position).time >= since] or found
+    if len(found) != 1:
+        named = f": {', '.join(talk.name for talk in found[:3])}" if found else ""
+        raise ConversationNotFoundError(
+            f"expected one conversation of {folder}, found {len(found)}{named}; "
+            "name it: stenolog serve --mcp --conversation NAME"
+        )
+    return found[0]
+
+
+def _works_in(talk: Conversation, folder: Path) -> bool:
+    noted = folder_of(talk)
+    return bool(noted) and os.path.realpath(noted) == str(folder) and not talk.settings().is_fork
 
 
 class OwnHistory:
@@ -73,15 +105,21 @@ class OwnHistory:
         """
         now = self._now()
         at = now.asked_at(entry)
-        reasons = now.reasons(at)
+        request, answered = now.request(at), now.is_answered(at)
+        reasons = [each for each in why(request, now.entries[:at]) if not (answered and each.rule == PREVIEW)]
         chosen = [each for each in reasons if message in (None, each.message + 1)]
         if not chosen:
-            last = max(each.message for each in reasons) + 1
+            last = max((each.message for each in reasons), default=-1) + 1
             raise InvalidEventError(f"expected a message from 0 to {last}, found {message}")
         if message is not None:
             return "\n\n".join(f"{now.head(each)}\n{now.text_in(each)}"[:LONGEST_READ] for each in chosen)
         listed = (f"{now.head(each)}: {_short(now.text_in(each))}" for each in chosen)
-        return "\n".join((f"your request at entry {at}", *_last(listed)))
+        gone = (
+            f"left out, entries {runs_in_words([(each.first, each.last)])} ({each.rule})"
+            for each in request.omissions
+        )
+        head = f"your request at entry {at}{now.unlike(request, answered)}"
+        return "\n".join((head, *_last(gone), *_last(listed)))
 
     def why(self, entry: int) -> str:
         """Say in which of your requests an entry was, in what form, and why it is there or not."""
@@ -167,18 +205,34 @@ class _Now:
         elif not 1 <= position <= len(self.entries):
             raise PositionNotFoundError(f"expected an entry up to {len(self.entries)}, found {position}")
         entry = self.entries[position - 1]
-        if not self._answers(entry):
-            return position
-        receipt = getattr(entry.event, "receipt", None)
-        return receipt.view if receipt is not None else position - 1
+        return _view(entry) if self._answers(entry) else position
+
+    def is_answered(self, at: int) -> bool:
+        """Return whether an answer had the request at this position."""
+        return any(self._answers(entry) and _view(entry) == at for entry in self.entries[at:])
 
     def _answers(self, entry: Entry) -> bool:
         event = entry.event
         return isinstance(event, AssistantMessage | LlmError) and self.lane.owns(event)
 
-    def reasons(self, at: int) -> tuple[Reason, ...]:
-        asked = AskedRequest(self.conversation, self.address, at, None, None, ())
-        return why(asked.request(), self.entries[:at])
+    def request(self, at: int) -> Request:
+        return AskedRequest(self.conversation, self.address, at, None, None, ()).request()
+
+    def unlike(self, request: Request, answered: bool) -> str:
+        """Say in what a request is not the one that was sent; nothing if it is."""
+        if not answered:
+            return "" if request.sendable else f", would not be sent: {request.reason}"
+        # Words that were erased before the request were not sent.
+        later = [found for entry in self.entries[request.at :] if (found := erasure_of(entry.event))]
+        erased = {at for each in later for at in each.positions}
+        gone = [
+            at
+            for run in request.omissions
+            for at in range(run.first, run.last + 1)
+            if run.rule == WITHHELD or (run.rule == ERASED and at in erased)
+        ]
+        spans = runs_in_words((at, at) for at in gone)
+        return f", not as sent: the words of entries {spans} are gone" if gone else ""
 
     def head(self, reason: Reason) -> str:
         place = f"message {reason.message + 1}" if reason.message >= 0 else "before the messages"
@@ -189,7 +243,12 @@ class _Now:
 
     def text_in(self, reason: Reason) -> str:
         seen = all(self.may_see(self.entries[at - 1]) for at in reason.positions)
-        return reason.text if seen else WITHHELD
+        return reason.text if seen else UNSEEN
+
+
+def _view(answer: Entry) -> int:
+    receipt = getattr(answer.event, "receipt", None)
+    return receipt.view if receipt is not None else answer.position - 1
 
 
 def _within(asked: int, most: int) -> int:

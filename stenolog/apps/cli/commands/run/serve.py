@@ -7,10 +7,12 @@ import secrets
 import sys
 from contextlib import redirect_stdout
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from stenolog.adapters.store.contract.appends import now
 from stenolog.apps.cli.arguments.agent import known_agent, takes_agent_else
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
@@ -22,7 +24,7 @@ from stenolog.apps.servers.sockets import UNIX, server_socket, socket_path
 from stenolog.domain.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation.log import Conversation, Log
+    from stenolog.adapters.conversation.log import Log
     from stenolog.apps.serve.own_history import OwnHistory
 
 TOKEN = "STENOLOG_TOKEN"
@@ -32,7 +34,7 @@ TOKEN = "STENOLOG_TOKEN"
 @command("serve", example="stenolog serve --port 8787")
 @click.option("--stdio", is_flag=True, help="JSON-RPC on stdin and stdout.")
 @click.option("--mcp", is_flag=True, help="MCP on stdin and stdout: an agent asks its own history.")
-@click.option("--conversation", metavar="NAME", help="With --mcp: which. Default: the latest.")
+@click.option("--conversation", metavar="NAME", help="With --mcp: which. Default: this folder's.")
 @takes_agent_else("with --mcp: who asks; required if several")
 @click.option("--host", default="127.0.0.1", help="127.0.0.1, or unix:/PATH.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8787, help="0: any free one.  [default: 8787]")
@@ -58,7 +60,7 @@ def serve_command(
     out = sys.stdout
     # What a plugin prints must not stand between the lines that a program reads.
     with redirect_stdout(sys.stderr):
-        log = open_log(db, create=True)
+        log = open_log(db, create=not mcp)
         if stdio:
             from stenolog.apps.serve.service import Service
             from stenolog.apps.serve.stdio import serve
@@ -75,21 +77,16 @@ def serve_command(
 
 
 def _history(log: Log, name: str | None, agent: str | None) -> OwnHistory:
-    """Return an agent's history; the latest conversation is chosen by the first question."""
-    from stenolog.apps.serve.own_history import OwnHistory
+    """Return an agent's history; without a name, the first question finds the folder's conversation."""
+    from stenolog.apps.serve.own_history import OwnHistory, running_in
 
     if name is not None:
         found = find_conversation(log, name)
         if agent:
             known_agent(found, agent)
         return OwnHistory(lambda: found, agent or "")
-
-    @cache
-    def latest() -> Conversation:
-        (first,) = log.names(order="latest", limit=1) or [""]
-        return find_conversation(log, first)
-
-    return OwnHistory(latest, agent or "")
+    folder, since = Path(os.path.realpath(os.getcwd())), now()
+    return OwnHistory(cache(lambda: running_in(log, folder, since)), agent or "")
 
 
 def _serve_http(log: Log, host: str, port: int, out: TextIO) -> None:
