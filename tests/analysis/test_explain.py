@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 
@@ -187,9 +189,15 @@ LINE = 'a "line" of 24 character'
             LINE,
             False,
         ),
+        (UserMessage(text=f"Zoë's {LINE}"), json.dumps([json.dumps({"t": f"ZOË'S {LINE}"})]), True),
     ],
 )
 def test_a_text_of_12_characters_a_line_or_arguments_of_24_are_found_where_they_are_quoted(
     erased: Event, other: str, is_quote: bool
 ) -> None:
     assert quoting(entries(erased, UserMessage(text=other)), {1}) == [2] * is_quote
+
+
+def test_short_words_are_found_where_they_are_asked_for_and_stand_alone() -> None:
+    said = [UserMessage(text=text) for text in ("xylo9", "see (xylo9)", "xylo99", "no")]
+    assert quoting(entries(*said), {1}, also_short=True) == [2]

@@ -242,3 +242,18 @@ def test_a_request_with_the_parameters_of_a_withheld_card_is_left_out() -> None:
 
         assert b"0.123" in pack_of(talk)
         assert b"0.123" not in pack_of(talk, withheld=[1])
+
+
+def test_a_producer_is_told_where_withheld_words_are_quoted() -> None:
+    with stenolog.open(":memory:") as log:
+        talk = log["about xylophone9"]
+        talk.append(UserMessage(text="Xylophone9"))
+        arguments = json.dumps({"body": json.dumps({"text": "It is xylophone9."})})
+        talk.append(
+            AssistantMessage(agent="a", tool_calls=[ToolCall(id="c", name="mail", arguments=arguments)])
+        )
+        talk.append(ToolResult(call_id="c", text="sent"))
+        packed = write_pack(talk, StringIO(), PackContents(withheld=(2,), statement="without xylophone9"))
+
+    assert packed.quoting == (3,)
+    assert packed.also_quoting == ("the name of the conversation", "the statement")

@@ -79,11 +79,11 @@ def erase(
         except VersionConflictError:
             continue
     is_complete = erasures.finish(log)
-    kept = _kept(log, [sha for sha in blobs if sha in log.blobs], recorded_at)
+    kept = _named_elsewhere(log, [sha for sha in blobs if sha in log.blobs], recorded_at)
     return Erased(tuple(sorted(erasable)), who, reason, recorded_at, is_complete, kept)
 
 
-def _kept(log: LogHandle, shas: Sequence[str], without: Collection[str]) -> dict[str, list[str]]:
+def _named_elsewhere(log: LogHandle, shas: Sequence[str], without: Collection[str]) -> dict[str, list[str]]:
     """Return the conversations that name each blob, except some."""
     kept: dict[str, list[str]] = {sha: [] for sha in shas}
     for name in log.names(archived=True) if shas else ():

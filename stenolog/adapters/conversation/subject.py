@@ -89,8 +89,8 @@ class SubjectErased(NamedTuple):
 def find_subject(log: Log, *, text: str = "", author: str = "") -> Subject:
     """Return all places of a text, or of what an author wrote; one of the two is given.
 
-    Compared after Unicode's NFKC and case folding, any white space as one blank, and within JSON inside of
-    JSON. A text is found as a part of words too. Raises `CallerError`.
+    Compared after Unicode's NFKC and case folding, any white space as one blank, without invisible
+    characters, and within JSON inside of JSON. A text is found as a part of words too. Raises `CallerError`.
     """
     if bool(text) == bool(author):
         raise CallerError("expected a text or an author")

@@ -19,34 +19,52 @@ SHORTEST_LINE = 24
 """A line, or the arguments of a call, of fewer characters may do so."""
 LINES = 200
 """Number of lines looked for, the longest first."""
+MANY_LINES = 2_000
+"""The same where short ones are looked for too."""
 SHORTEST = 4
 """Characters of a text that is looked for in what must not have it."""
 DEEPEST = 12
 """So deep is JSON inside of JSON read."""
 
 
-def quoting(entries: Iterable[Entry], positions: Collection[int]) -> list[int]:
+def quoting(entries: Iterable[Entry], positions: Collection[int], *, also_short: bool = False) -> list[int]:
     """Return the positions of other entries that hold a text, a line or the arguments of a call of these."""
-    others: list[tuple[int, str]] = []
-    wanted: set[str] = set()
-    for entry in entries:
-        if entry.position in positions:
-            wanted.update(_quotable(entry.event))
-        elif not is_gone(entry.event):
-            others.append((entry.position, REGISTRY.dump(entry.event)[1].decode(errors="replace")))
-    # Payloads are JSON, in which line breaks and quotes are escaped.
-    longest = sorted(wanted, key=len, reverse=True)[:LINES]
-    needles = [json.dumps(words, ensure_ascii=False)[1:-1] for words in longest]
-    return [position for position, payload in others if any(words in payload for words in needles)]
+    entries = list(entries)
+    quoted = Quoted((one.event for one in entries if one.position in positions), also_short=also_short)
+    others = (one for one in entries if one.position not in positions and not is_gone(one.event))
+    return [
+        one.position for one in others if quoted.is_in(REGISTRY.dump(one.event)[1].decode(errors="replace"))
+    ]
 
 
-def _quotable(event: Event) -> Iterator[str]:
+class Quoted:
+    """The texts, lines and arguments of events, compared by `folded`; `also_short` ones as whole words."""
+
+    def __init__(self, events: Iterable[Event], *, also_short: bool = False) -> None:
+        least = (SHORTEST, SHORTEST_TEXT) if also_short else (SHORTEST_TEXT, SHORTEST_LINE)
+        wanted = {folded(text) for event in events for text in _quotable(event, *least)}
+        longest = sorted(filter(None, wanted), key=len, reverse=True)[: MANY_LINES if also_short else LINES]
+        self._words = [words for words in longest if len(words) >= SHORTEST_TEXT]
+        short = [re.escape(words) for words in longest if len(words) < SHORTEST_TEXT]
+        self._short = re.compile(rf"(?<!\w)(?:{'|'.join(short)})(?!\w)") if short else None
+
+    def is_in(self, text: str) -> bool:
+        """Return whether a text quotes one, in JSON inside of JSON too."""
+        if not (self._words or self._short):
+            return False
+        said = [folded(each) for each in readings(text)]
+        if any(words in each for each in said for words in self._words):
+            return True
+        return self._short is not None and any(self._short.search(each) for each in said)
+
+
+def _quotable(event: Event, least_text: int, least_line: int) -> Iterator[str]:
     text = str(getattr(event, "text", "")).strip()
-    if len(text) >= SHORTEST_TEXT:
+    if len(text) >= least_text:
         yield text
-    yield from (line for line in map(str.strip, text.splitlines()) if len(line) >= SHORTEST_LINE)
+    yield from (line for line in map(str.strip, text.splitlines()) if len(line) >= least_line)
     if isinstance(event, AssistantMessage | LlmError):
-        yield from (call.arguments for call in event.tool_calls if len(call.arguments) >= SHORTEST_LINE)
+        yield from (call.arguments for call in event.tool_calls if len(call.arguments) >= least_line)
 
 
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
@@ -71,7 +89,7 @@ def readings(text: str) -> Iterator[str]:
 def folded(text: str) -> str:
     """Return a text as it is compared: case folded, in NFKC, with one blank for each white space.
 
-    Without characters that nobody sees, as a soft hyphen or a joiner.
+    Without invisible characters, as a soft hyphen or a joiner.
     """
     if not text.isascii():
         unseen = [each for each in set(text) if category(each) == "Cf"]

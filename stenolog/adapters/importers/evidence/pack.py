@@ -21,7 +21,7 @@ from stenolog.domain import history
 from stenolog.domain.entry import Entry, Record, left_hash, microseconds, to_entry
 from stenolog.domain.errors import CallerError, CorruptLogError
 from stenolog.domain.history import Change, History
-from stenolog.projections.analysis.quotes import quoting
+from stenolog.projections.analysis.quotes import Quoted, quoting
 from stenolog.projections.evidence import lines
 from stenolog.projections.evidence.requests import Chosen, Wanted, choose_requests, receipt_at
 
@@ -53,7 +53,8 @@ class Packed(NamedTuple):
     """The result: entries, withheld positions, requests, and what the disclosed entries say of withheld ones.
 
     `quoting` are those that quote them, `guessable` answers with the digest of a request that may have had
-    them: a short text can be guessed from it.
+    them: a short text can be guessed from it. `also_quoting` says if the conversation's name or the statement
+    quotes them.
     """
 
     entries: int
@@ -61,6 +62,7 @@ class Packed(NamedTuple):
     chosen: Chosen
     quoting: tuple[int, ...]
     guessable: tuple[int, ...]
+    also_quoting: tuple[str, ...]
 
 
 EVERYTHING = PackContents()
@@ -97,9 +99,18 @@ def write_pack(conversation: Conversation, stream: IO[str], contents: PackConten
         len(records),
         tuple(sorted(withheld)),
         chosen,
-        tuple(quoting(entries, withheld)),
+        tuple(quoting(entries, withheld, also_short=True)),
         tuple(sorted(hidden - withheld)),
+        tuple(_also_quoting(conversation.name, entries, withheld, contents.statement)),
     )
+
+
+def _also_quoting(
+    name: str, entries: Iterable[Entry], withheld: Collection[int], statement: str
+) -> Iterator[str]:
+    quoted = Quoted((each.event for each in entries if each.position in withheld), also_short=True)
+    shown = {"the name of the conversation": name, "the statement": statement}
+    yield from (what for what, text in shown.items() if quoted.is_in(text))
 
 
 def _entry_lines(

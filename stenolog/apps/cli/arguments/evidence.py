@@ -111,6 +111,8 @@ def pack_notes(packed: Packed) -> Iterator[Diagnostic]:
     if packed.quoting:
         where = ", ".join(map(str, packed.quoting))
         yield Diagnostic("warning", "quoted", f"entries that are shown quote withheld ones: {where}")
+    for what in packed.also_quoting:
+        yield Diagnostic("warning", "quoted", f"{what} quotes withheld words")
 
 
 def _positions(conversation: Conversation, written: Any) -> list[int]:
