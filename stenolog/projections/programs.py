@@ -216,7 +216,8 @@ class Program(NamedTuple):
     user's messages. `launch` loads a function that returns the words of its command for a tap, if variables
     with base URLs are not enough. `first_party` are a variable that it gets if the base URL of another, the
     second, is the provider's own. `account` is where requests go that name a user's account. `api` loads the
-    name of the API that it speaks, `exporter` the `Exporter` of sessions that it goes on with.
+    name of the API that it speaks, `exporter` the `Exporter` of sessions that it goes on with. `failed` is a
+    pattern of the beginning of an output that states a failure: its files have no other place for it.
     """
 
     name: str
@@ -235,6 +236,7 @@ class Program(NamedTuple):
     account: AccountUpstream | None = None
     api: Callable[[], str] | None = None
     exporter: Callable[[], Any] | None = None
+    failed: str = ""
 
     def is_command(self, word: str) -> bool:
         """Return whether a word of a command is the program itself."""

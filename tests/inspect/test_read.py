@@ -217,7 +217,7 @@ def test_marks_lead_from_one_listed_entry_to_the_next_both_ways(web: TestClient,
     assert led("next error", 2) == [3, 6, 13]
     assert led("error before", 13) == [6, 3]
     assert led("next error", 7, "explore") == [8, 10]
-    assert "5 failed calls and tools" in words(web.get("/marks/marks?at=1").text)
+    assert "5 API errors and failed tools" in words(web.get("/marks/marks?at=1").text)
     assert re.search(r'id="p3"[^>]* aria-current="true"', web.get("/read/marks?at=5").text)
 
 

@@ -14,9 +14,12 @@ from starlette.testclient import TestClient
 import stenolog
 from stenolog import AssistantMessage, Event, LlmError, ModeSwitch, ToolCall, ToolResult, UserMessage
 from stenolog.apps.views.asked_request import AskedRequest
-from stenolog.events import Usage
+from stenolog.events import Origin, Usage
 from stenolog.parts import ImagePart, TextPart
 from stenolog.projections.requests import Request
+from stenolog.projections.views.lines import describe
+from stenolog.projections.views.overview import overview
+from stenolog.projections.views.usage import usage
 
 from . import hostile
 from .words import words
@@ -79,7 +82,36 @@ def test_each_error_is_reached_once_from_both_sides_and_a_sub_agents_where_it_wa
     assert steps(web, BEFORE, 15) == [14, 12, 6, 3]
     assert steps(web, NEXT, 7, of="b") == [8, 10]
     assert steps(web, BEFORE, 10, of="b") == [8]
-    assert "6 failed calls and tools" in words(web.get("/marks/talk?at=1").text)
+    assert "6 API errors and failed tools" in words(web.get("/marks/talk?at=1").text)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "Chunk ID: 671c5a\nWall time: 0.3 seconds\nProcess exited with code 128\nOutput:\nfatal: no",
+        "Exit code: 1\nWall time: 0 seconds\nOutput:\nno such file",
+        '{"output":"no","metadata":{"exit_code":2,"duration_seconds":0.1}}',
+    ],
+)
+def test_views_agree_on_errors_a_failure_in_codexs_words_is_one_and_a_cancelled_call_is_none(
+    web: TestClient, log: stenolog.Log, output: str
+) -> None:
+    codex = partial(ToolResult, source=Origin(system="codex"))
+    write(
+        log,
+        said(parts=[call("1"), call("2"), call("3")]),
+        codex(call_id="1", text=output),
+        codex(call_id="2", text=f"Process exited with code 0\nOutput:\n{output}"),
+        ToolResult(call_id="3", text=output),
+        LlmError(agent="a", category="cancelled"),
+        LlmError(agent="a", category="timeout"),
+    )
+    talk = log["talk"]
+    used, entries = talk.fold(usage).total, [*talk.entries()]
+    assert (used.failed, used.tool_errors, talk.fold(overview).errors) == (1, 1, 1)
+    assert [describe(entry).what[0] for entry in entries[3:6]] == ["✗", "✓", "✓"]
+    assert "2 API errors and failed tools" in words(web.get("/marks/talk?at=1").text)
+    assert "is_error" not in json.dumps(talk.request("a", api="anthropic").body)
 
 
 @pytest.mark.parametrize("page", ["piece", "card"])

@@ -90,7 +90,7 @@ def test_each_entry_is_read_in_the_conversation_or_in_a_sub_agents_work(log: lis
     lanes = {row.lane for row in index.outline.rows}
     places = [at for lane in lanes | {""} for at in index.readable(lane)]
     for at, kind in enumerate(index.kinds, 1):
-        assert (at in places) == (kind in b"uasoedc?") or kind in b"m"
+        assert (at in places) == (kind in b"uasoeidc?") or kind in b"m"
 
 
 def test_entries_that_another_thread_is_adding_are_not_read_yet() -> None:

@@ -16,6 +16,7 @@ from stenolog.domain.lanes.state import address
 from stenolog.projections.analysis.cache.stated import StatedMisses
 from stenolog.projections.analysis.provider_bill import states_input
 from stenolog.projections.requests import lanes
+from stenolog.projections.views.acts import has_failed
 from stenolog.projections.views.calls import CallOutcome, missing, of_result
 from stenolog.projections.views.edits import ChangedFiles, Edit, changed_files, edits
 from stenolog.projections.views.lines import USER, is_cut
@@ -23,18 +24,19 @@ from stenolog.projections.views.outline import Outline, OutlineRow
 from stenolog.projections.views.overview import is_turn
 from stenolog.projections.views.timeline import changes, cut_of
 from stenolog.projections.views.tool_pairs import Call, CallKey, Pair, ToolCallIndex
+from stenolog.projections.views.usage import is_api_error
 
 KINDS = {
     "messages": "uas",
     "answers": "as",
-    "model calls": "ase",
+    "model calls": "asei",
     "tools": "txod",
     "errors": "exod",
     "settings": "mcn",
     "cuts": "cs",
 }
 """Kinds of entries that a list can be narrowed to, each with its letters in the index."""
-READ = b"uasoedc?"
+READ = b"uasoeidc?"
 """The letters of what is read by itself; a change of mode is, after the first message."""
 NOBODY = {"": 0}
 """In the place of sub-agents and their calls, if an entry is part of nobody's work."""
@@ -59,7 +61,8 @@ class ConversationIndex:
 
     `agents` are the lanes with a request, by their first position. `kinds` has a letter for each position: u
     message, a answer, s summary, t result, x failed result, o result without its call, d further result of a
-    call, e failed model call, m change of mode, c cut, n settings of another program, ? anything else.
+    call, e failed model call, i cancelled one, m change of mode, c cut, n settings of another program, ?
+    anything else.
     `whose` has the number of its lane for each position (0: persons and the system), `spans` each lane's
     first and last position. `results` are by position, `cuts` the places at which a window began to move,
     `billed` the answers that state their request's bill, `asked` the lanes that a person speaks to, by
@@ -156,7 +159,7 @@ class ConversationIndex:
         """Return the positions that a slider marks, by kind."""
         missing = {position for position, _ in self.missing_calls(open)}
         return {
-            "calls": self.of_kind("ase"),
+            "calls": self.of_kind("asei"),
             "modes": self.of_kind("m"),
             "summaries": self.of_kind("s"),
             "cuts": sorted({*self.of_kind("c"), *self.cuts}),
@@ -354,12 +357,12 @@ def letter_of(event: Event, pair: Pair | None) -> str:
             return "u"
         case AssistantMessage():
             return "s" if event.covers else "a"
-        case ToolResult(is_error=failed):
+        case ToolResult():
             if pair is None or pair.call is None:
                 return "d" if pair and pair.second else "o"
-            return "x" if failed else "t"
+            return "x" if has_failed(event) else "t"
         case LlmError():
-            return "e"
+            return "e" if is_api_error(event) else "i"
         case ModeSwitch() if is_cut(event):
             return "c"
         case ModeSwitch():
@@ -393,8 +396,5 @@ def addressed(event: Event) -> list[str]:
 def nearest(positions: Sequence[int], at: int) -> tuple[int | None, int | None]:
     """Return the last of these positions before `at`, and the first after it."""
     place = bisect_left(positions, at)
-    behind = place + (place < len(positions) and positions[place] == at)
-    return (
-        positions[place - 1] if place else None,
-        positions[behind] if behind < len(positions) else None,
-    )
+    later = positions[place + (place < len(positions) and positions[place] == at) :][:1]
+    return positions[place - 1] if place else None, later[0] if later else None

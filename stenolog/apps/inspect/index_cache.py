@@ -24,7 +24,7 @@ WORTH_KEEPING = 512
 
 # It is never folded entry by entry, as it changes in place; only stored and found by this.
 STORED: PersistentFold[ConversationIndex] = PersistentFold(
-    Fold("inspector", ConversationIndex(), lambda index, entry: index, version=7),
+    Fold("inspector", ConversationIndex(), lambda index, entry: index, version=8),
     ConversationIndex.dump,
     ConversationIndex.load,
 )

@@ -202,7 +202,7 @@ def _limits(shown: Sequence[Sample], scales: Scales) -> Iterator[str]:
 
 
 def _failures(samples: Iterable[Sample], scales: Scales) -> Iterator[str]:
-    failed = {scales.column(each.position): each.position for each in samples if each.failed}
+    failed = {scales.column(each.position): each.position for each in samples if each.is_api_error}
     for position in failed.values():
         yield f'<path class="failed" d="M{scales.x(position) - 4:.1f} {HIGH - BOTTOM - 9}l8 8m0 -8l-8 8"/>'
 
@@ -221,10 +221,10 @@ def _legend(samples: Sequence[Sample], marks: Sequence[Mark]) -> Iterator[str]:
     if any(each.cached for each in samples):
         yield f'<path class="cached" d="M{x} 8h20v12h-20z"/><text x="{x + 26}" y="18">read from cache</text>'
         x += 42 + 7 * len("read from cache")
-    if any(each.failed for each in samples):
+    if any(each.is_api_error for each in samples):
         yield f'<path class="failed" d="M{x + 6} 10l8 8m0 -8l-8 8"/>'
-        yield f'<text x="{x + 22}" y="18">failed call</text>'
-        x += 38 + 7 * len("failed call")
+        yield f'<text x="{x + 22}" y="18">API error</text>'
+        x += 38 + 7 * len("API error")
     for kind in [kind for kind in MARK_WORDS if any(mark.kind == kind for mark in marks)]:
         shape = f'<path d="{SHAPES[kind]}" transform="translate({x + 8} 14)"/>'
         yield f'<g class="mark">{shape}<text x="{x + 20}" y="18">{kind}</text></g>'
@@ -258,7 +258,7 @@ def sample_words(sample: Sample) -> str:
     if sample.cached:
         told.append(f"{sample.cached:,} from cache")
     if sample.failed:
-        told.append(f"failed: {sample.failed}")
+        told.append(f"failed: {sample.failed}" if sample.is_api_error else sample.failed)
     return ", ".join(told)
 
 

@@ -51,6 +51,11 @@ class Sample(NamedTuple):
     failed: str = ""
 
     @property
+    def is_api_error(self) -> bool:
+        """True if the call failed, and no person cancelled it."""
+        return self.failed not in ("", "cancelled")
+
+    @property
     def size(self) -> int:
         """The tokens that were sent: as billed, else as rebuilt."""
         return self.billed if self.billed is not None else self.tokens or 0

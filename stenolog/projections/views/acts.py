@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.base.model import clean
-from stenolog.domain.parts import Part, ProviderPart
+from stenolog.domain.events import ToolResult
+from stenolog.domain.parts import Part, ProviderPart, TextPart
 from stenolog.projections.programs import PROGRAMS
 
 ActStatus: TypeAlias = Literal["ok", "failed", "no result"]
@@ -45,6 +46,19 @@ def acts_and_failures(parts: Iterable[Part]) -> tuple[int, int]:
     """Return the number of calls in the parts, and of those among them that failed."""
     found = acts(parts)
     return len(found), sum(act.status == "failed" for act in found)
+
+
+def has_failed(result: ToolResult) -> bool:
+    """Return whether a tool failed: the result is marked so, or a program's output states it.
+
+    Only for what people see: a request has the mark alone, as it was sent.
+    """
+    if result.is_error or result.source is None:
+        return result.is_error
+    system = result.source.system
+    pattern = PROGRAMS[system].failed if system in PROGRAMS else ""
+    said = result.parts[0] if pattern and result.parts else None
+    return isinstance(said, TextPart) and re.match(pattern, said.text) is not None
 
 
 def without_acts(parts: Iterable[Part]) -> tuple[Part, ...]:

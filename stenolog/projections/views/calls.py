@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from stenolog.domain.events import LATE, ToolResult
 from stenolog.domain.lanes.state import State
 
+from .acts import has_failed
 from .tool_pairs import CallKey, Pair
 
 CallStatus: TypeAlias = Literal["running", "awaiting approval", "ok", "failed", "no result"]
@@ -32,7 +33,7 @@ class CallOutcome(NamedTuple):
 
 def of_result(result: ToolResult, pair: Pair | None) -> CallOutcome:
     """Return the outcome that a result is; `pair` as `ToolCallIndex` pairs it."""
-    status: CallStatus = "failed" if result.is_error else "ok"
+    status: CallStatus = "failed" if has_failed(result) else "ok"
     if pair is None or pair.call is None:
         return CallOutcome(status, NOTES["duplicate" if pair and pair.second else "orphan"])
     return CallOutcome(status, NOTES["late"] if LATE in result.tags else "")

@@ -23,7 +23,7 @@ from stenolog.domain.parts import (
 )
 from stenolog.domain.values import Control, WorkflowRun
 
-from .acts import act_in_words, is_act, is_of_program, is_result
+from .acts import act_in_words, has_failed, is_act, is_of_program, is_result
 from .timeline import CUT_OFF, changes, cut_words, lost_words
 
 USER = "user"
@@ -64,7 +64,8 @@ def describe(entry: Entry) -> Description:
             to = [each for each in event.to if each not in (lane, USER)]
             return Description(_to(lane, to), _joined(purpose, _cut(event), words, thoughts(event)))
         case events.ToolResult(parts=parts):
-            return Description(event.name or "tool", _joined("✗" if event.is_error else "✓", in_words(parts)))
+            mark = "✗" if has_failed(event) else "✓"
+            return Description(event.name or "tool", _joined(mark, in_words(parts)))
         case events.LlmError(parts=parts):
             words = f"{event.category}: {event.message}" if event.message else event.category
             kept = f"· kept: {in_words(parts)}" if parts else ""

@@ -16,7 +16,7 @@ from stenolog.domain.lanes.limits import Tokens, added
 from stenolog.domain.values import Usage
 from stenolog.projections.fold import Fold
 
-from .usage import counts_elsewhere, is_new_session, leaves_unknown, understates
+from .usage import counts_elsewhere, is_api_error, leaves_unknown, understates
 
 LONGEST = 100
 """The characters of the first words."""
@@ -82,8 +82,7 @@ def _take(now: Overview, entry: Entry) -> Overview:
             counted = now._replace(answers=_more(now.answers, agent), models=_more(now.models, model))
             return _used(counted, event, is_partial=leaves_unknown(event) or understates(event))
         case LlmError():
-            is_none = event.category == "cancelled" or is_new_session(event)
-            counted = now if is_none else now._replace(errors=now.errors + 1)
+            counted = now._replace(errors=now.errors + is_api_error(event))
             return _used(counted, event, is_partial=leaves_unknown(event))
         case _:
             return now

@@ -22,7 +22,7 @@ from stenolog.domain.lanes.step import INITIAL, evolve
 from stenolog.projections.fold import Fold
 from stenolog.projections.prices import Prices, known_cost, unpriced
 
-from .acts import Act, acts, acts_and_failures
+from .acts import Act, acts, acts_and_failures, has_failed
 
 K = TypeVar("K")
 LARGEST = 86_400_000
@@ -104,6 +104,11 @@ def counts_elsewhere(event: Event) -> bool:
         return False
     is_copy = "copy_of" in ours or "restated" in ours
     return is_copy or (isinstance(event, AssistantMessage) and "child" in ours)
+
+
+def is_api_error(event: Event) -> bool:
+    """Return whether an entry is a failed model call; one that a person cancelled is none."""
+    return isinstance(event, LlmError) and event.category != "cancelled" and not is_new_session(event)
 
 
 def is_new_session(error: LlmError) -> bool:
@@ -316,10 +321,10 @@ def _take(used: Usage, entry: Entry) -> Usage:
 
 def _counted(tally: UsageTotals, model: str, event: AssistantMessage | LlmError | ToolResult) -> UsageTotals:
     match event:
-        case ToolResult(is_error=is_error, duration_ms=took):
+        case ToolResult(duration_ms=took):
             return tally._replace(
                 tools=tally.tools + 1,
-                tool_errors=tally.tool_errors + is_error,
+                tool_errors=tally.tool_errors + has_failed(event),
                 tools_took=_timed(tally.tools_took, took),
             )
         case AssistantMessage():
@@ -344,7 +349,7 @@ def _timed(times: Histogram, took: int | None) -> Histogram:
     return times if took is None else times.add(took)
 
 
-usage = Fold("usage", Usage(), _take, version=9, state=Usage)
+usage = Fold("usage", Usage(), _take, version=10, state=Usage)
 """The fold: `usage(entries)`, or `conversation.fold(usage)`, which stores checkpoints."""
 
 

@@ -61,4 +61,9 @@ PROGRAM = Program(
     account=AccountUpstream("chatgpt", "https://chatgpt.com/backend-api/codex", instead_of="openai"),
     exporter=Reference(f"{__name__}.session_file", "TO_CODEX"),
     api=Reference("stenolog.projections.formats.openai_responses.write", "NAME"),
+    failed=(
+        r"(?:(?:Chunk ID|Wall time): .*\n)*(?:Process exited with code|Exit code:) -?[1-9]"
+        r"|apply_patch verification failed"
+        r'|\{"output":.*"metadata":\{"exit_code":-?[1-9]'
+    ),
 )
