@@ -145,3 +145,11 @@ def test_without_scripts_links_lead_through_the_whole_conversation(visit: Open) 
     assert number_at(page) < 1500
     page.get_by_role("link", name="The next error (e)").click()
     assert page.locator("[aria-current=true] .kind").inner_text() == "error"
+
+
+def test_a_link_of_an_entry_leads_to_its_page(visit: Open) -> None:
+    page = visit("/c/long?at=1500&agent=coder")
+    page.locator(SHOWN.format(1500)).wait_for()
+    page.get_by_role("link", name="Where it went", exact=True).click()
+    page.get_by_role("heading", name="Where it went").wait_for()
+    assert number_at(page) == 1500

@@ -8,8 +8,8 @@ import pytest
 from starlette.testclient import TestClient
 
 import stenolog
-from stenolog import AssistantMessage, ModeSwitch, UserMessage
-from stenolog.events import PositionRange
+from stenolog import AssistantMessage, LlmError, ModeSwitch, UserMessage
+from stenolog.events import Origin, PositionRange, Usage
 
 from .words import words
 
@@ -97,3 +97,40 @@ def test_a_page_of_a_large_difference_stays_small(web: TestClient, log: stenolog
     page = web.get("/diff/demo?before=12").text
     assert page.count("<") < 4_000
     assert "changes more" in page
+
+
+def test_a_failed_attempt_is_not_the_call_before(web: TestClient, log: stenolog.Log) -> None:
+    log["demo"].append(LlmError(agent="coder", category="overloaded"))
+    log["demo"].append(LlmError(agent="coder", category="overloaded"))
+    assert "coder: 10 → 14" in web.get("/diff/demo?at=14").text
+
+
+def test_a_rebuilt_request_says_what_is_missing_and_that_the_cause_of_its_miss_is_outside(
+    web: TestClient, log: stenolog.Log
+) -> None:
+    made = log["session"]
+    for cached in (0, 90_000, 0):
+        made.append(UserMessage("Go on.", to=["claude"]))
+        used, source = Usage(input=100_000, cache_read=cached, cache_write=10), Origin(system="claude-code")
+        made.append(AssistantMessage(agent="claude", text="Yes.", usage=used, source=source))
+    page = words(web.get("/diff/session?at=6&agent=claude").text)
+    assert "in what the log has nothing changed: the cause is outside it" in page
+    assert "Not known from this log. The answers came from claude-code" in page
+    for form in ("curl", "python", "pytest"):
+        copied = web.get(f"/copy/session?at=6&agent=claude&as={form}").text
+        assert "Rebuilt, for claude at 6 of session" in copied
+        assert "billed tokens (system prompt, tools) are missing" in copied
+        assert "The request of claude" not in copied
+
+
+def test_of_a_file_that_starts_in_the_middle_the_first_request_is_not_made_up(
+    web: TestClient, log: stenolog.Log
+) -> None:
+    made, used = log["middle"], Usage(input=100_000)
+    made.join("claude", model="claude-sonnet-4-5")
+    source = Origin(system="claude-code")
+    made.append(AssistantMessage(agent="claude", text="Done.", usage=used, source=source))
+    part = words(web.get("/part-request/middle?at=1").text)
+    assert "This file starts in the middle; nothing is known of the request of claude at entry 1" in part
+    assert "Answered at entry 2" in part
+    assert "tokens" not in part

@@ -15,6 +15,7 @@ from stenolog.domain.lanes.triggers import response_of
 from stenolog.domain.values import Usage
 from stenolog.projections.analysis.cache.calls import CacheCall, cost_anew, is_call
 from stenolog.projections.analysis.cache.difference import RequestDiff, diff
+from stenolog.projections.analysis.cache.stated import UNKNOWN
 from stenolog.projections.requests import Request
 
 from .asked_request import AskedRequest, request_reference
@@ -46,6 +47,8 @@ class Difference(NamedTuple):
         """
         if self.call is None:
             return ""
+        if self.call.is_miss and self.call.cause.kind == UNKNOWN and self.diff.first is None:
+            return f"{cache_line(self.call)}; in what the log has nothing changed: the cause is outside it"
         return read_words(self.call) if self.call.cause == self.diff.first else cache_line(self.call)
 
 
@@ -114,8 +117,11 @@ def at_call_before(asked: AskedRequest) -> AskedRequest:
 
 
 def call_before(conversation: Conversation, address: str, at: int) -> int:
-    """Return the position of the request of the lane's last call up to here; 0 without one."""
-    where, found, response = lane(address), 0, ""
+    """Return the position of the request of the lane's last answered call up to here; 0 without one.
+
+    Only where none was answered is it a failed attempt.
+    """
+    where, found, failed, response = lane(address), 0, 0, ""
     for entry in backwards(conversation, at):
         event = entry.event
         if found and entry.position < found:
@@ -126,18 +132,19 @@ def call_before(conversation: Conversation, address: str, at: int) -> int:
             or not event.in_context
         ):
             continue
-        if isinstance(event, AssistantMessage) and event.purpose != "answer":
+        view = entry.position - 1 if event.receipt is None else event.receipt.view
+        if isinstance(event, LlmError):
+            failed = failed or view
             continue
-        if found and not (
-            isinstance(event, AssistantMessage) and response and response_of(event) == response
-        ):
+        if event.purpose != "answer":
+            continue
+        if found and not (response and response_of(event) == response):
             break
         if event.receipt is not None:
-            return event.receipt.view
+            return view
         # A program may write one response as several messages, one after the other.
-        response = response_of(event) if isinstance(event, AssistantMessage) else ""
-        found = entry.position - 1
-    return found
+        response, found = response_of(event), view
+    return found or failed
 
 
 def difference_data(found: Difference) -> dict[str, Any]:

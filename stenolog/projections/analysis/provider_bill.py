@@ -112,6 +112,17 @@ class Bill(NamedTuple):
         return Unexplained(lacking, tokens, 0, 0, self.tokens, self.rebuilt, self.at)
 
     @property
+    def missing(self) -> str:
+        """The tokens and parts that the log lacks of the request; "" if stenolog sent it."""
+        if not self.program:
+            return ""
+        if (gone := self.unexplained) is None:
+            return "what was sent besides or left out is not recorded"
+        lacking = lacking_parts(has_prompt=self.has_prompt, has_tools=self.has_tools)
+        named = ", ".join((*lacking, *(("what came before this file",) if not self.is_whole else ())))
+        return f"{gone.tokens:,} billed tokens ({named}) are missing" if gone.tokens else f"{named}: missing"
+
+    @property
     def note(self) -> str:
         """The unknown part of the request, in one line; "" if stenolog sent it."""
         lacking = not_recorded(self.program, has_prompt=self.has_prompt, has_tools=self.has_tools)

@@ -18,12 +18,11 @@ def as_curl(moment: Moment) -> str:
     transport = transport_of(moment, place)
     content = moment.render(transport)
     path = _of_a_url(path_behind(place, transport.path))
-    whose = f"The request of {moment.address} at {moment.request.at} of {moment.conversation}"
     headers = {"content-type": "application/json", **dict(place.headers), **transport.headers}
     # Not a here-document: the shell would add a line feed, and `!` means something in one.
     return "\n".join(
         (
-            f"# {_comment(whose)}",
+            f"# {_comment(moment.title)}",
             f"# {len(content)} bytes, sha256 {sha256(content).hexdigest()}",
             *_not_sendable(moment),
             f"printf %s {quoted(content.decode())} |",

@@ -23,11 +23,10 @@ LINE = 76
 def as_pytest(moment: Moment) -> str:
     """Return the file."""
     request, blobs = moment.request, moment.blobs
-    where = f"the request of {moment.address} at {request.at} of {moment.conversation}"
     note = "" if request.sendable else f"It cannot be sent: {request.reason}."
     name = re.sub(r"\W+", "_", f"{moment.address}_at_{request.at}", flags=re.ASCII).strip("_").lower()
     entries = "\n".join(written_entries(moment.entries))
-    return f'''{docstring(f"{where[0].upper()}{where[1:]}, as a test: offline, without a key.", note)}
+    return f'''{docstring(f"{moment.title}.", "As a test: offline, without a key.", note)}
 
 from stenolog.testing import check_moment
 

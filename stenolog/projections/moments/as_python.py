@@ -165,5 +165,6 @@ def _key(endpoint: Endpoint) -> str:
 
 def _head(moment: Moment, how: str) -> str:
     request = moment.request
-    where = f"The request of {moment.address} at {request.at} of {moment.conversation}."
-    return docstring(where, how, "" if request.sendable else f"It cannot be sent: {request.reason}.")
+    return docstring(
+        f"{moment.title}.", how, "" if request.sendable else f"It cannot be sent: {request.reason}."
+    )

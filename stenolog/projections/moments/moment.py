@@ -39,7 +39,8 @@ class Moment(NamedTuple):
     """A request, the entries and blobs that it is made of, and how it was sent.
 
     `receipt` is that of the answer to it, with its patch resolved; None if stenolog never sent it, or sent
-    another request. `entries` keep their positions, with gaps between them.
+    another request. `entries` keep their positions, with gaps between them. `missing` says what the log lacks
+    of it, if another program sent it.
     """
 
     conversation: str
@@ -47,6 +48,13 @@ class Moment(NamedTuple):
     entries: tuple[Entry, ...] = ()
     blobs: Mapping[str, bytes] = EMPTY_BLOBS
     receipt: Receipt | None = None
+    missing: str = ""
+
+    @property
+    def title(self) -> str:
+        """The request in words; one that is only rebuilt says what is missing."""
+        where = f"{self.address} at {self.request.at} of {self.conversation}"
+        return f"Rebuilt, for {where}; {self.missing}" if self.missing else f"The request of {where}"
 
     @property
     def address(self) -> str:

@@ -122,11 +122,13 @@ def moment(
         raise CallerError(f"{form!r} is of the whole conversation: expected one of {forms}")
     from stenolog.projections.requests import LaneId  # late: plugins register exporters in every program
 
+    from .requests.bills import missing_of
     from .requests.moments import read_moment
 
     name, _, task = agent.partition("/")
     position = conversation.position if at is None else at
-    return write(read_moment(conversation, LaneId(name, task), position, api=api, policy=policy))
+    found = read_moment(conversation, LaneId(name, task), position, api=api, policy=policy)
+    return write(found._replace(missing=missing_of(conversation, found.request)))
 
 
 def _whose(conversation: StreamHandle, exporter: Exporter, agent: str) -> str:

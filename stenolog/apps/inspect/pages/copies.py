@@ -5,6 +5,7 @@ from __future__ import annotations
 from io import StringIO
 
 from stenolog.adapters.conversation.queries.exporters import EXPORTERS, moment
+from stenolog.adapters.conversation.queries.requests.bills import missing_of
 from stenolog.apps.inspect.one_file.page import write_page
 from stenolog.apps.inspect.page import File, TextPage
 from stenolog.apps.inspect.query import Query
@@ -45,7 +46,9 @@ def _written(query: Query, form: str) -> str:
     write = EXPORTERS[form].write_moment
     if write is None or form not in CALLS:
         raise InvalidEventError(f"as {form}: expected a request of the log as it is, found one with changes")
-    return write(Moment(asked.conversation.name, asked.request()))
+    request = asked.request()
+    missing = missing_of(asked.conversation, request)
+    return write(Moment(asked.conversation.name, request, missing=missing))
 
 
 def saved(query: Query) -> File:

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 from stenolog.apps.inspect.page import Page, has_request
 from stenolog.apps.inspect.query import Query
+from stenolog.apps.inspect.request_view.sent import explained_and_sent
 from stenolog.apps.views.caches import cause_words
 from stenolog.apps.views.differences import Difference, at_call_before, difference, difference_data
 from stenolog.apps.views.envelope import Answer
-from stenolog.apps.views.lanes import slip, unrecorded
+from stenolog.apps.views.lanes import lacking, slip, unrecorded
 from stenolog.domain.errors import InvalidEventError
 from stenolog.projections.analysis.cache.changes import Change
 from stenolog.projections.analysis.word_diff import Span, word_diff
@@ -90,12 +91,20 @@ def view(query: Query) -> dict[str, Any]:
         **place,
         "found": found,
         "message": "",
+        "lacking": _lacking(query),
         "first": cause_words(diff.first) if diff.first else "",
         "bars": _bars(found),
         "lines": _lines(query, diff.changes[:MOST]),
         "more": max(0, len(diff.changes) - MOST),
         "width": WIDTH,
     }
+
+
+def _lacking(query: Query) -> str:
+    """Say what the log lacks of the later request; empty if stenolog sent it."""
+    if query.conditions or not lacking(query.conversation, query.agent):
+        return ""
+    return explained_and_sent(query)[1].bill.note
 
 
 def _bars(found: Difference) -> tuple[Bar, Bar]:

@@ -72,12 +72,19 @@ def fields_of(query: Query, found: ExplainedRequest | None, end: int = BESIDE) -
         "cache": sent.cache,
         "bill": sent.bill,
         "answer": _answer(sent),
+        "is_before": _is_before(found),
         "places": request.places,
         "tools": tools[: request_facts.TOOLS],
         "more_tools": len(tools[request_facts.TOOLS :]),
         "tool_tokens": sum(tool.tokens for tool in tools),
         "parameters": request_facts.parameters(request),
     }
+
+
+def _is_before(found: ExplainedRequest) -> bool:
+    """Return whether the log begins in the middle, and nothing of this request is in it."""
+    shown = (part for part in found.request.parts if part.message >= 0 and part.positions)
+    return not found.sent.bill.is_whole and next(shown, None) is None
 
 
 def _conditions(query: Query) -> str:

@@ -140,7 +140,7 @@ box.addEventListener("click", (event) => {
 });
 
 document.getElementById("side").addEventListener("click", (event) => {
-  const entry = event.target.closest("[data-entry]"), agent = event.target.closest("[data-agent]");
+  const entry = event.target.closest("[data-entry]"), agent = event.target.closest(".agents [data-agent]");
   if (!isPlain(event) || !(entry || agent)) return;
   event.preventDefault();
   if (entry?.closest("#panel")) return point(+entry.dataset.entry);

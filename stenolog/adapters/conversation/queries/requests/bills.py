@@ -21,6 +21,14 @@ def bill_at(conversation: StreamHandle, agent: str, task: str, at: int | None) -
     return bill_of(conversation, request, list(conversation.entries()))
 
 
+def missing_of(conversation: StreamHandle, request: Request) -> str:
+    """Say what the log lacks of a request, if another program sent it; else ""."""
+    entries = list(conversation.entries())
+    if not provider_bill.program_of(reversed(entries), LaneId(request.agent, request.task)):
+        return ""
+    return bill_of(conversation, as_billed(conversation, request), entries).missing
+
+
 class Answers(NamedTuple):
     """The answers that show a request's bill.
 
