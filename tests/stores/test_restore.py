@@ -16,7 +16,8 @@ from stenolog import Log, UserMessage
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store.repair import restoring
 from stenolog.adapters.store.sqlite.turn.gate import RESTORE_MARK
-from stenolog.errors import CorruptLogError, NotADatabaseError, StoreError, StoreTimeoutError
+from stenolog.errors import CorruptLogError, HeldError, NotADatabaseError, StoreError, StoreTimeoutError
+from stenolog.maintenance import hold, holds, release
 from tests.cli.conftest import cli
 from tests.stores import workers
 from tests.stores.conftest import path, said, texts
@@ -133,6 +134,19 @@ class TestRefused:
         ):
             stenolog.maintenance.restore(backup, path)
 
+    @pytest.mark.parametrize("conversation", ["demo", None])
+    def test_a_backup_without_a_hold_in_force(
+        self, path: Path, backup: Path, conversation: str | None
+    ) -> None:
+        killed = path.with_name("killed.db")
+        with stenolog.open(path) as log:
+            hold(log, conversation, reason="case")
+            for end in ("", "-wal"):
+                shutil.copy(f"{path}{end}", f"{killed}{end}")
+        for each in (path, killed):
+            with pytest.raises(HeldError, match="case: in force, and not in the backup"):
+                stenolog.maintenance.restore(backup, each)
+
     def test_what_is_no_backup(self, path: Path, backup: Path) -> None:
         backup.write_text("something else")
         for no_backup in (backup, path.parent, path.with_name("nowhere.db")):
@@ -214,6 +228,22 @@ def test_the_command_names_what_it_moved(cli: Callable[..., Any], path: Path, ba
 
 
 # A backup is a whole log, taken while others go on writing.
+
+
+def test_a_restore_lifts_no_hold_unless_asked_to(cli: Callable[..., Any], path: Path) -> None:
+    with stenolog.open(path) as log:
+        said(log["demo"], "old")
+        hold(log, "demo", reason="in both")
+        log.backup(path.with_name("copy.db"))
+        release(log, hold(log, reason="released").number)
+    assert cli("db", "restore", "copy.db").status == 0
+    with stenolog.open(path) as log:
+        hold(log, reason="later")
+
+    assert cli("db", "restore", "copy.db").status == 2
+    assert cli("db", "restore", "copy.db", "--lift-holds").status == 0
+    with stenolog.open(path) as log:
+        assert [one.reason for one in holds(log)] == ["in both"]
 
 
 def test_others_go_on_writing_meanwhile(path: Path, tmp_path: Path) -> None:

@@ -308,14 +308,19 @@ class Restored(NamedTuple):
 
 
 def restore(
-    backup: str | os.PathLike[str], path: str | os.PathLike[str], *, deadline: float = DEADLINE
+    backup: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    deadline: float = DEADLINE,
+    lift_holds: bool = False,
 ) -> Restored:
     """Replace the log at `path` by a verified backup, which stays unchanged.
 
     Existing files are renamed `<path>.before-<time>`, which can be opened as a log. Only derived files are
     deleted: checkpoints and the search index.
 
-    Raises `StoreTimeoutError` while any process has the log open, `CorruptLogError` and `NotADatabaseError`
+    Raises `HeldError` if the log has a hold in force that the backup lacks, unless `lift_holds`;
+    `StoreTimeoutError` while any process has the log open, `CorruptLogError` and `NotADatabaseError`
     for a damaged or invalid backup, `UnsupportedVersionError`, `StoreError`. Then the log is unchanged.
     """
     source, target = Path(backup).absolute(), Path(path).absolute()
@@ -332,7 +337,7 @@ def restore(
     with copies.part(target) as part:
         copies.copy_database(source, part)
         conversations, entries = _verified(part, source)
-        moved = restoring.replace_database(part, target, deadline)
+        moved = restoring.replace_database(part, target, deadline, lift_holds=lift_holds)
     return Restored(str(target), conversations, entries, tuple(map(str, moved)))
 
 

@@ -7,18 +7,22 @@ If interrupted, the next attempt moves the remaining files to where the first on
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from glob import escape, glob
 from pathlib import Path
 
 from stenolog.adapters.store.sqlite import file_locks
 from stenolog.adapters.store.sqlite.copies import publish, sync
+from stenolog.adapters.store.sqlite.errors import RAISED
 from stenolog.adapters.store.sqlite.file_locks import FileLock
+from stenolog.adapters.store.sqlite.statements.dialect import shared
 from stenolog.adapters.store.sqlite.turn import durable_head, gate
 from stenolog.adapters.store.sqlite.turn.gate import RESTORE_MARK
-from stenolog.domain.errors import StoreError, StoreTimeoutError
+from stenolog.domain.errors import HeldError, StoreError, StoreTimeoutError
+from stenolog.domain.history import Hold, holds_of
 
 try:
     import fcntl
@@ -35,10 +39,11 @@ SQLITE_LOCKS = {"": (0x40000000, 512), "-shm": (120, 9)}
 """The bytes of the database and of its shared memory that every connection of SQLite has locked."""
 
 
-def replace_database(part: Path, path: Path, deadline: float) -> list[Path]:
+def replace_database(part: Path, path: Path, deadline: float, *, lift_holds: bool = False) -> list[Path]:
     """Replace a database by a finished copy; return where its files went.
 
-    Raises `StoreTimeoutError` while any process has it open, and `StoreError`. Then nothing was moved.
+    Raises `StoreTimeoutError` while any process has it open, `HeldError` for a hold that the copy lacks,
+    unless `lift_holds`, and `StoreError`. Then nothing was moved.
     """
     database = str(path)
     for store in tuple(gate.OPEN):
@@ -50,10 +55,36 @@ def replace_database(part: Path, path: Path, deadline: float) -> list[Path]:
         if not lock.acquire(deadline):
             raise StoreTimeoutError(f"{path}: waited {deadline} s for another process that writes to it")
         try:
+            if not lift_holds:
+                _check_holds(part, path)
             with _unused(database):
                 return _replace(part, path)
         finally:
             lock.close()
+
+
+def _check_holds(part: Path, path: Path) -> None:
+    # Before SQLite's locks are taken: closing a connection of this process would give them up.
+    kept = _holds(part)
+    for hold in _holds(path):
+        if hold not in kept:
+            raise HeldError(
+                f"{path}: {hold}: in force, and not in the backup: release it first, or restore with "
+                "--lift-holds"
+            )
+
+
+def _holds(path: Path) -> list[Hold]:
+    """Return a log's holds in force, without opening it as one; none of a file that SQLite cannot read."""
+    ahead = Path(f"{path}-wal")
+    # Neither changes a file: a connection that only reads does no checkpoint.
+    how = "" if ahead.exists() and ahead.stat().st_size else "&immutable=1"
+    with (
+        suppress(*RAISED, AttributeError, TypeError, ValueError),  # what a damaged record may raise
+        closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{how}", uri=True)) as connection,
+    ):
+        return [hold for hold in holds_of(shared.holds(connection)) if hold.released is None]
+    return []
 
 
 @contextmanager

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 @click.option("--all", "every", is_flag=True, help="Hold all conversations, later ones too.")
 @click.option("--from", "since", metavar="TIME", help="Hold only entries since then.")
 @click.option("--to", "until", metavar="TIME", help="Hold only entries until then.")
-@click.option("--younger-than", "age", metavar="TIME", help="Hold each entry for so long: 180d, 26w.")
+@click.option(
+    "--younger-than", "age", metavar="TIME", help="Hold each entry until so long after its time: 180d."
+)
 @click.option("--reason", default="", help="Why; kept in the log.")
 @click.option("--by", metavar="NAME", help="Who holds or releases. Default: the system's user.")
 @click.option("--list", "listed", is_flag=True, help="Show all holds.")

@@ -23,18 +23,20 @@ RESTORED = "pg_restore brings back a dump of it; `stenolog import` takes in the 
 
 @command("restore", example="stenolog db restore copy.db")
 @click.argument("file", type=DATABASE)
+@click.option("--lift-holds", is_flag=True, help="Restore even if the backup lacks a hold.")
 @takes_db
-def db_restore_command(db: Database, file: Database) -> CommandResult:
+def db_restore_command(db: Database, file: Database, lift_holds: bool) -> CommandResult:
     """Put a backup in the place of the database.
 
-    It is verified first; the old files are moved aside. Refused while a process has the database open.
+    It is verified first; the old files are moved aside. Refused while a process has the database open, and
+    for a hold in force that the backup lacks.
     """
     from stenolog.adapters.conversation.verifying.integrity import restore
 
     place = file_of(db, RESTORED)
     backup = there(file_of(file, RESTORED))
     make_home(place)
-    done = restore(backup, place)
+    done = restore(backup, place, lift_holds=lift_holds)
 
     def draw() -> Iterator[Piece]:
         what = f"{counted(done.conversations, 'conversation')}, {counted(done.entries, 'entry', 'entries')}"
