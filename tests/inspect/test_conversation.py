@@ -93,12 +93,12 @@ def test_thoughts_stand_behind_the_words(web: TestClient) -> None:
 
 def test_an_entry_is_shown_whole_with_its_calls_and_their_results(web: TestClient) -> None:
     shown = words(web.get("/card/demo?at=3").text)
-    assert "I look. shell pytest 4 ✗ failed · 1.0 s 1 failed" in shown
+    assert "I look. shell pytest 4 ✗ failed · 1.0 s · who asked 1 failed" in shown
     assert "read a.py no result: the agent went on without one" in shown
     assert "thought: I should look first." in shown
     result = words(web.get("/card/demo?at=4").text)
     assert result.startswith("4 tool shell")
-    assert "3 shell pytest ✗ failed · 1.0 s 1 failed" in result
+    assert "3 shell pytest ✗ failed · 1.0 s · who asked 1 failed" in result
 
 
 def test_the_lanes_stand_beside_the_rows_with_a_curve_from_one_to_another(web: TestClient) -> None:

@@ -76,7 +76,7 @@ def test_a_conversation_without_receipts_says_that_nothing_proves_it(
     log["other"].append(UserMessage("Which test fails?"))
     log["other"].append(AssistantMessage(agent="coder", parts=[TextPart(text="test_dates")]))
     shown = words(web.get("/proof/other").text)
-    assert "Nothing says what was sent" in shown
+    assert "No request was recorded, so none can be proved" in shown
     assert "Answers without a proof of what was sent" in shown
 
 

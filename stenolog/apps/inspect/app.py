@@ -131,6 +131,8 @@ SCREENS = [page for page in sorted(PAGES, key=lambda page: page.rank) if page.li
 """The pages of a conversation that lead to one another, in the order of the links."""
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 """The types of the files in the folder `static`, by their endings; others are not served."""
+HEADINGS = {404: "Not found", 400: "That cannot be shown", 500: "The log could not be read"}
+"""The headings of the page of an error, by its status."""
 PICTURES = {"context_plot.css": plot.STYLE, "lifecycle.css": lifecycle_picture.STYLE}
 """Styles of pictures, which a picture in a file of its own has within it."""
 
@@ -185,7 +187,7 @@ class Inspector:
             return HTMLResponse(self._filled(template, **shown))
 
         def refuse(query: Query, error: StenologError) -> Response:
-            words = {"error": type(error).__name__, "message": str(error), "root": query.root, "here": ""}
+            words = {"error": HEADINGS[_status(error)], "message": str(error), "root": query.root, "here": ""}
             return HTMLResponse(self._filled("error.html", streams=False, **words), _status(error))
 
         return self._route(show, refuse)

@@ -92,7 +92,7 @@ class ImportProgress(NamedTuple):
         failed = sum(map(len, self.reasons.values())) - self.unknown
         wrong = ((self.unknown, "not recognised"), (failed, "failed"))
         notes = ", ".join(f"{number:,} {what}" for number, what in wrong if number)
-        sums = f"{counted(self.files, 'file')}, {counted(self.conversations, 'conversation')}"
+        sums = f"{counted(self.files, 'file')}, {counted(self.conversations, 'conversation')} in them"
         return f"{sums}; {notes}" if notes else sums
 
 

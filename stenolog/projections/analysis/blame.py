@@ -55,6 +55,13 @@ class Blame(NamedTuple):
     gap: str = ""
     possible: tuple[BlameLink, ...] = ()
 
+    @property
+    def end(self) -> str:
+        """The end of the chain in words; empty if its links show it."""
+        if self.gap or len(self.links) != 1:
+            return self.gap
+        return f"position {self.links[0].position} is the beginning: a person said it"
+
 
 class _Cause(NamedTuple):
     """Cause of an entry: its position (0: none), the field that names it, and the call there."""

@@ -154,10 +154,8 @@ def blame_drawn(found: Blame) -> Iterator[Piece]:
     """Yield the chain, the newest first; possible links are separate."""
     columns = ("", ">ENTRY", "BY", "KIND", "~WHO", "*TEXT")
     yield table(columns, [_link_row(link) for link in found.links])
-    if found.gap:
-        yield wrapped((f"{found.gap}.", "yellow"))
-    elif len(found.links) == 1:
-        yield wrapped((f"position {found.links[0].position} is the beginning: a person said it.", "green"))
+    if found.end:
+        yield wrapped((f"{found.end}.", "yellow" if found.gap else "green"))
     if found.possible:
         yield wrapped(("Possible, since it stood in view there; nothing says which, or whether:", "yellow"))
         yield table(columns, [_link_row(link, mark="?") for link in found.possible])

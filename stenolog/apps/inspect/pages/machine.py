@@ -10,6 +10,7 @@ from stenolog.apps.inspect.entries.rows import row
 from stenolog.apps.inspect.page import Page, has_request
 from stenolog.apps.inspect.query import Query
 from stenolog.apps.views.envelope import Answer
+from stenolog.apps.views.lanes import sender
 from stenolog.apps.views.states import Standing, in_words, next_inputs, state_at, state_data
 from stenolog.domain.lanes.lifecycle import GUARDS, TRIGGERS, Status
 from stenolog.domain.lanes.state import decision
@@ -45,6 +46,7 @@ def view(query: Query) -> dict[str, Any]:
         "head": query.head,
         "agent": agent,
         "status": lane.status,
+        "program": sender(query.conversation, agent).program,
         "does": in_words(decision(found.state, lane)),
         # Made of the lifecycle's own words, and the agent's name, which is escaped.
         "picture": Markup(_picture(agent, lane.status, steps)),

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from stenolog.adapters.conversation.queries.backwards import backwards
 from stenolog.adapters.conversation.queries.overviews import title_of
 from stenolog.apps.inspect.entries.rows import place_of
 from stenolog.apps.inspect.page import File, Page, TextPage
@@ -15,6 +16,7 @@ from stenolog.apps.inspect.reading.items import LONGEST, LONGEST_OUTPUT, picture
 from stenolog.apps.inspect.reading.turns import marked, marks_in, turn_rows
 from stenolog.apps.inspect.request_view.lines import read
 from stenolog.apps.views.envelope import Answer
+from stenolog.domain.erasure import erasure_of
 from stenolog.domain.errors import PositionNotFoundError
 from stenolog.domain.events import AssistantMessage
 from stenolog.domain.parts import ImagePart
@@ -74,7 +76,8 @@ def _start_of(query: Query) -> int:
     listed = query.index.readable(query.word("of"))
     if not listed:
         return query.head
-    last = query.conversation.entry(query.head).time
+    talk = query.conversation
+    last = next(each.time for each in backwards(talk, query.head) if erasure_of(each.event) is None)
     first = next((row.position for row in query.index.turns), listed[0])
     # The clock of the machine that wrote it may be some minutes ahead.
     return listed[-1] if abs(datetime.now(UTC) - last) < LIVE else first

@@ -13,6 +13,7 @@ from stenolog.apps.inspect.entries.rows import Talk, entries_at, time_of
 from stenolog.apps.views.caches import read_by, receipt_of, why_words
 from stenolog.apps.views.figures import lasted
 from stenolog.domain.entry import Entry
+from stenolog.domain.erasure import erasure_of
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
 from stenolog.domain.lanes.limits import Tokens
 from stenolog.domain.parts import ImagePart, Part
@@ -139,7 +140,7 @@ class Reader:
         """Return an entry as it is read; a result with its call."""
         event, at = entry.event, entry.position
         lane = self._index.lane_at(at)
-        kind, who = kind_word(event), describe(entry).who
+        kind, who = "erased" if erasure_of(event) else kind_word(event), describe(entry).who
         if isinstance(event, UserMessage) and event.author_kind == "person" and not event.author:
             who = "You"
         elif at in self._index.results:

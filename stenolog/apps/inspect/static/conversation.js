@@ -140,6 +140,8 @@ box.addEventListener("click", (event) => {
 });
 
 document.getElementById("side").addEventListener("click", (event) => {
+  const asked = event.target.closest(".asked-by");
+  if (asked && isPlain(event)) { event.preventDefault(); return whoAsked(asked); }
   const entry = event.target.closest("[data-entry]"), agent = event.target.closest(".agents [data-agent]");
   if (!isPlain(event) || !(entry || agent)) return;
   event.preventDefault();
@@ -151,6 +153,16 @@ document.getElementById("side").addEventListener("click", (event) => {
   }
   go(state.at, { isJump: true });
 });
+
+// Show in the panel who asked for a call; what is late is stopped, as the request is.
+async function whoAsked(link) {
+  asking?.abort();
+  const { signal } = asking = new AbortController();
+  const text = await ask("asked", { at: new URL(link.href).searchParams.get("at") }, signal);
+  if (text === null || signal.aborted) return;
+  const found = new DOMParser().parseFromString(text, "text/html");  // the server escapes every text
+  panel.innerHTML = (found.querySelector("main") ?? found.body).innerHTML;
+}
 
 // Point at the row of an entry, and stay where one is.
 async function point(position) {
