@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import LlmError, UserMessage
+from stenolog import AssistantMessage, LlmError, UserMessage
 from stenolog.context import FullHistory
+from stenolog.events import Usage
 from stenolog.importers import EXPORTERS, AgentSession, SessionFile, import_file
+from stenolog.parts import TextPart
 from stenolog.projections.moments.session import session_of
 from stenolog.projections.requests.choosing import lanes
 from stenolog.requests import build
@@ -190,6 +193,21 @@ def test_a_session_names_what_its_program_only_shows(form: str) -> None:
     assert made.command[0] in ("claude", "codex", "pi")
     assert made.id in made.command
     assert made.id in made.place
+
+
+def test_codex_has_the_tokens_and_the_words_of_the_last_answer_and_each_part_of_a_message() -> None:
+    log: list[stenolog.Event] = [
+        UserMessage(parts=[TextPart(text="Which?"), TextPart(text="Rye?")], to=["coder"]),
+        AssistantMessage(agent="coder", text="Rye.", usage=Usage(input=9, output=3)),
+    ]
+
+    made = written(session_of(entries(*log), "coder", {}), "codex")
+
+    found = [json.loads(line)["payload"] for line in made.text.splitlines()]
+    asked = next(each for each in found if each.get("role") == "user")
+    assert [part["text"] for part in asked["content"]] == ["Which?", "Rye?"]
+    assert found[-2]["info"]["last_token_usage"]["output_tokens"] == 3
+    assert found[-1]["last_agent_message"] == "Rye."
 
 
 def test_other_agents_prompts_and_tools_are_named_as_left_out() -> None:

@@ -13,7 +13,7 @@ from stenolog.adapters.conversation.queries.exporters import Exporter
 from stenolog.adapters.conversation.queries.plain_json import when
 from stenolog.domain.parts import text_of
 from stenolog.domain.values import Usage
-from stenolog.projections.formats.body_builder import media
+from stenolog.projections.formats.body_builder import media, texts
 from stenolog.projections.formats.openai_responses.write import NAME
 from stenolog.projections.messages.explanation import RequestPart
 from stenolog.projections.messages.json_fields import as_dict, as_list, as_str
@@ -59,6 +59,7 @@ class _Items:
         self.notes: tuple[str, ...] = ()
         self._lost: list[tuple[str, Sequence[int]]] = []
         self._turn, self._model = "", ""
+        self._last_words: str | None = None
         self._is_stopped = False
         self._answered: tuple[int, ...] = ()
         self._total = [0] * len(_COUNTS)
@@ -77,6 +78,7 @@ class _Items:
         items = rendered.body["input"]
         said: dict[int, RequestPart] = {part.message: part for part in rendered.parts}
         summary = messages[at].positions if at >= 0 else ()
+        texts_at = {each.positions: texts(each) for each in messages}
         taken = [n for n, part in said.items() if n >= 0 and part.positions == summary] if summary else []
         for number, item in enumerate(items):
             part = said[number]
@@ -84,7 +86,8 @@ class _Items:
                 if number == taken[-1]:
                     self._compacted(summary, messages[at], items[: number + 1])
                 continue
-            self._say(part, _as_recorded(item))
+            self._say(part, _as_recorded(item, texts_at.get(part.positions, ())))
+        self._count(())
         self._end(messages[-1].positions)
         self._lost += [
             ("unmarked-failure", each.positions) for each in messages if each.role == "tool" and each.failed
@@ -122,18 +125,19 @@ class _Items:
         if item.get("role") == "user":
             self._event(at, "user_message", message="\n".join(words), images=[])
         elif item.get("role") == "assistant":
-            for text in words:
-                self._event(at, "agent_message", message=text)
+            for self._last_words in words:
+                self._event(at, "agent_message", message=self._last_words)
 
     def _begin(self, at: Sequence[int]) -> None:
         self._end(at)
         self._turn, self._is_stopped = self.session.uuid(f"turn {len(self.made)}"), False
+        self._last_words = None
         self._event(at, "task_started", turn_id=self._turn, model_context_window=None)
 
     def _end(self, at: Sequence[int]) -> None:
         """Write the end of a turn, without which Codex shows it as interrupted."""
         if self._turn and not self._is_stopped:
-            self._event(at, "task_complete", turn_id=self._turn, last_agent_message=None)
+            self._event(at, "task_complete", turn_id=self._turn, last_agent_message=self._last_words)
 
     def _settle(self, at: Sequence[int]) -> None:
         """Write the model of the answers that follow, if it has changed."""
@@ -195,10 +199,13 @@ def _is_note_with_media(message: Message) -> bool:
     return message.role == "system" and bool(media(message))
 
 
-def _as_recorded(item: Body) -> Body:
-    """Return an item as Codex keeps it: with content in parts."""
-    content = item.get("content")
-    return _message(item["role"], content) if isinstance(content, str) else item
+def _as_recorded(item: Body, said: Sequence[str] = ()) -> Body:
+    """Return an item as Codex keeps it: with content in parts, and with a text for each that was `said`."""
+    content = item.get("content", item.get("output"))
+    if isinstance(content, str) and len(said) > 1 and content == "\n".join(said):
+        parts = [{"type": "input_text", "text": text} for text in said if text]
+        return {**item, "output" if "output" in item else "content": parts}
+    return _message(item["role"], content) if isinstance(content, str) and "content" in item else item
 
 
 def _message(role: str, words: str) -> Body:
