@@ -62,9 +62,15 @@ def test_an_export_as_a_session_is_one_file_with_notes(cli: Callable[..., Any], 
     ran = cli("export", "bakery", "--as", "codex", "--agent", "nobody")
 
     assert file.read_text() == cli("export", "bakery", "--as", "codex").out
+    assert cli("export", "bakery", "--as", "codex", "-o", str(tmp_path)).status == 0
     assert cli("import", str(file), "--name", "again").status == 0
     assert ran.status == 2
     assert "no agent 'nobody'" in ran.err
+    file.write_text("{}\n")
+    again = cli("export", "bakery", "--as", "codex", "-o", str(tmp_path))
+    assert again.status == 2
+    assert "its program has gone on with it" in again.err
+    assert file.read_text() == "{}\n"
 
 
 def test_a_move_says_what_it_cannot_do(cli: Callable[..., Any]) -> None:

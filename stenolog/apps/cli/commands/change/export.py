@@ -20,7 +20,7 @@ from stenolog.apps.cli.arguments.options import RegisteredName, takes_conversati
 from stenolog.apps.cli.arguments.position import resolve
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Diagnostic, counted, done
-from stenolog.apps.cli.terminal import STDOUT, ask, whole_or_not_at_all
+from stenolog.apps.cli.terminal import STDOUT, ask, new_file, whole_or_not_at_all
 from stenolog.apps.inspect.one_file.redaction import Redaction, Taken
 from stenolog.apps.views.lanes import lane, unrecorded
 from stenolog.apps.views.sessions import lacks
@@ -93,6 +93,7 @@ def export_command(
     if output is not None and output.is_dir() and exporter.write_session is None:
         raise click.BadParameter(f"File {str(output)!r} is a directory.", param_hint="'-o' / '--output'")
     position = None if exporter.write_moment is None else resolve(conversation, at or "@")
+    is_named = output is not None and not output.is_dir()
     taken: list[Taken] = []
     more: dict[str, Any] = {}
     if exporter.write_pack is not None and not (patterns or keys):
@@ -116,8 +117,7 @@ def export_command(
         write(cast("TextIO", EscapedStream(sys.stdout)) if sys.stdout.isatty() else sys.stdout)
         say_on_stderr(notes)
         return None
-    with whole_or_not_at_all(output) as file:
-        write(file)
+    _write_file(output, write, is_named=is_named)
     answer = _exported(conversation, form, output, position)._replace(diagnostics=notes)
     more |= {"taken": taken} if taken else {}
     return answer._replace(data={**cast("dict[str, Any]", answer.data), **more})
@@ -148,6 +148,17 @@ def _redaction_notes(taken: Sequence[Taken]) -> Iterator[Diagnostic]:
     for each in taken:
         words = f"{each.where}: taken out: {counted(each.times, 'text')} by {each.by}, such as {each.sample}"
         yield Diagnostic("note", "redacted", words)
+
+
+def _write_file(path: Path, write: Callable[[TextIO], object], *, is_named: bool) -> None:
+    """Write a file; one whose name the exporter chose replaces no other, which a program may go on with."""
+    if not is_named:
+        stream = StringIO()
+        write(stream)
+        new_file(path, stream.getvalue())
+        return
+    with whole_or_not_at_all(path) as file:
+        write(file)
 
 
 def _write_text(text: str, stream: TextIO) -> None:
