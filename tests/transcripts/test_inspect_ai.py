@@ -107,11 +107,35 @@ def lying(path: Path) -> Path:
     return path
 
 
+def broken(path: Path, method: int) -> Path:
+    """Write an archive whose sample is damaged where it is compressed."""
+    write_archive(
+        path,
+        {"header.json": b'{"eval": {"task": "x"}}', "samples/1.json": json.dumps(sample()).encode()},
+        method,
+    )
+    content = bytearray(path.read_bytes())
+    at = content.index(b"samples/1.json") + len(b"samples/1.json") + 6
+    content[at : at + 54] = bytes(byte ^ 0x5A for byte in content[at : at + 54])
+    path.write_bytes(content)
+    return path
+
+
+def broken_bzip2(path: Path) -> Path:
+    return broken(path, zipfile.ZIP_BZIP2)
+
+
+def broken_lzma(path: Path) -> Path:
+    return broken(path, zipfile.ZIP_LZMA)
+
+
 def headless(path: Path) -> Path:
     return write_archive(path, {"header.json": b"[1]"})
 
 
-@pytest.mark.parametrize("write", [bomb, lying, headless], ids=lambda write: write.__name__)
+@pytest.mark.parametrize(
+    "write", [bomb, lying, broken_bzip2, broken_lzma, headless], ids=lambda write: write.__name__
+)
 def test_a_hostile_archive_is_refused_and_nothing_is_imported(write: Any, tmp_path: Path) -> None:
     with stenolog.open(":memory:") as log:
         with pytest.raises(UnknownFormatError):

@@ -21,6 +21,7 @@ from stenolog.importers import EXPORTERS, import_file
 from stenolog.testing import example_conversation
 from tests.strategies import decided, histories
 from tests.transcripts.crewagent_given import told
+from tests.transcripts.given import Json
 from tests.transcripts.samples import RECORDED, SAMPLES, Recorded, Sample
 
 
@@ -129,6 +130,30 @@ def test_an_export_that_was_changed_is_read_as_any_other_file_of_its_format(
 
         assert [name for name in found.ignored if name.startswith("changed since its export")]
         assert "Send it." in [getattr(entry.event, "text", "") for entry in other[found.name]]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"draft": -1},
+        {"draft": True},
+        {"draft": 0, "id": ["a"]},
+        {"draft": 0, "at": "2026-01-01"},
+        {"draft": 0, "at": "0001-01-01T00:00:00+14:00"},
+        {"id": "a", "topic": "user_message", "payload": 5},
+    ],
+    ids=str,
+)
+def test_a_remainder_that_says_no_entries_is_read_as_if_there_were_none(entry: Json, tmp_path: Path) -> None:
+    with stenolog.open(":memory:") as log, stenolog.open(":memory:") as other:
+        log["talk"].extend(example_conversation())
+        document = json.loads(exported(log["talk"], "otlp"))
+        document["stenolog"]["entries"] = [entry]
+        (path := tmp_path / "export.json").write_text(json.dumps(document))
+        (found,) = import_file(other, path).conversations
+
+        assert found.failed == ""
+        assert [name for name in found.ignored if name.startswith("changed since its export")]
 
 
 def test_a_trajectory_says_what_its_readers_do_not_see(tmp_path: Path) -> None:

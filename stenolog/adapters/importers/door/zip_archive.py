@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import struct
 import zipfile
@@ -22,6 +23,7 @@ ZSTD_METHOD = 93
 _CHUNK = 1024 * 1024
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 _ENCRYPTED = 1
+_BROKEN = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, struct.error)
 
 
 def zip_names(stream: BinaryIO) -> list[str]:
@@ -57,7 +59,9 @@ def zip_members(stream: BinaryIO, *prefixes: str) -> Iterator[tuple[str, BinaryI
                             content.write(piece)
                         content.seek(0)
                         yield member.filename, cast("BinaryIO", content)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, struct.error) as error:
+    except (*_BROKEN, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the disk's; that of bz2 has no number
+            raise
         raise UnknownFormatError(
             f"expected an archive that can be read, found a broken one: {error}"
         ) from None

@@ -12,7 +12,7 @@ from base64 import b64decode, b64encode
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from itertools import count
@@ -82,7 +82,7 @@ def restored(document: JsonObject, place: JsonObject, source: SourceConversation
     try:
         entries = [*_entries(source, as_list(remainder["entries"]))]
         blobs = _blobs(as_dict(remainder.get("blobs")))
-    except (LookupError, TypeError, ValueError, StenologError):
+    except (LookupError, TypeError, ValueError, OverflowError, StenologError):
         return source
     brought = {sha: content for append in _appends(source) for sha, content in append.blobs.items()}
     records = [Record(str(nth), {"id": entry.id}) for nth, entry in enumerate(entries, 1)]
@@ -184,24 +184,47 @@ def _load(topic: str, fields: JsonObject) -> bytes:
 
 
 def _entries(source: SourceConversation, kept: list[Json]) -> Iterator[NewEntry]:
-    """Yield the entries of a remainder. Raises LookupError, TypeError, ValueError or `StenologError`."""
+    """Yield the entries of a remainder. Raises what `restored` falls back for."""
     drafts = [append.draft for append in _appends(source)]
     for value in map(as_dict, kept):
-        base = drafts[value["draft"]] if "draft" in value else None
+        base = drafts[_index(value["draft"])] if "draft" in value else None
         if base is not None:
             topic, payload = REGISTRY.dump(base.event)
             if changes := as_list(value.get("changes")):
                 payload = compact_json(_changed(payload, changes)).encode()
         else:
-            topic = value["topic"]
+            topic = _text(value["topic"])
             given = value.get("payload")
-            payload = given.encode() if given is not None else b64decode(value["payload_base64"])
+            payload = (
+                _text(given).encode() if given is not None else b64decode(_text(value["payload_base64"]))
+            )
         event = REGISTRY.load(topic, payload)
         if isinstance(event, Unknown) and base is not None:
             raise CorruptLogError(f"expected an event, found {topic}")
-        at = value.get("at")
-        time = datetime.fromisoformat(at) if at else base.time if base else None
-        yield NewEntry(event, value.get("id") or (base.id if base else None), time)
+        time = _time(_text(value.get("at", ""))) or (base.time if base else None)
+        yield NewEntry(event, _text(value.get("id", "")) or (base.id if base else None), time)
+
+
+def _time(value: str) -> datetime | None:
+    if not value:
+        return None
+    time = datetime.fromisoformat(value)
+    if time.tzinfo is None:
+        raise ValueError("expected a time with its zone")
+    time.astimezone(UTC)  # raises for one that no store holds
+    return time
+
+
+def _text(value: Json) -> str:
+    if not isinstance(value, str):
+        raise TypeError("expected a text")
+    return value
+
+
+def _index(value: Json) -> int:
+    if type(value) is not int or value < 0:  # true is not 1
+        raise TypeError("expected an index")
+    return value
 
 
 def _blobs(given: Mapping[str, Json]) -> dict[str, bytes]:
