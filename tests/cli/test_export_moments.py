@@ -76,6 +76,7 @@ def test_another_api_and_another_policy_are_those_of_the_test(demo: Cli) -> None
         (("--as", "evidence", "--redact", "x"), "--redact and --redact-key are for --as html"),
         (("--as", "evidence", "--at", "9", "--withhold", "2"), "the request of 9 cannot be shown"),
         (("--as", "evidence", "--withhold", "99"), "found 99"),
+        (("--as", "evidence", "--statement", "\udcff"), "expected text in UTF-8, found other bytes"),
         (("--as", "pytest", "--at", "3"), "expected --agent, one of: coder, reviewer"),
         (("--as", "pytest", "--agent", "coder", "--at", "99"), "found 99"),
         (("--as", "pytest", "--agent", "coder", "--at", "1"), "nothing has been said to it"),
@@ -178,6 +179,11 @@ def test_a_pack_goes_out_and_comes_in_with_what_to_know_of_it(demo: Cli) -> None
     pack = ("export", "demo", "--as", "evidence", "--withhold", "8-9", "--at", "all", "--statement", "July")
     found = demo(*pack, "-o", "demo.evidence", "--json")
 
+    assert [found.data["withheld"], found.data["requests"]] == [[8, 9, 11], [3, 5, 7]]
+    assert "withheld too, since a short withheld text can be guessed from" in str(
+        found.envelope["diagnostics"]
+    )
+    found = demo(*pack, "--show-guessable", "-o", "demo.evidence", "--json")
     data, notes = found.data, found.envelope["diagnostics"]
     assert (data["withheld"], data["requests"]) == ([8, 9], [3, 5, 7])
     assert {note["code"] for note in notes} == {"request-left-out", "guessable"}

@@ -56,10 +56,12 @@ def test_each_pack_verifies_comes_back_with_its_digests_and_is_made_again(seeds:
         for talk in random_log(seed):
             withheld = [at for at in range(1, talk.position + 1) if random.random() < 0.15]
             whole = random.random() < 0.5
-            pack = pack_of(talk, requests="all", withheld=withheld, whole_history=whole, statement="ü\u2028")
+            asked: dict[str, Any] = {"requests": "all", "withheld": withheld, "statement": "ü\u2028"}
+            pack = pack_of(talk, **asked, whole_history=whole, show_guessable=True)
             found = check(pack)
             assert found["exit"] == 0, (seed, talk.name, found)
             assert set(found["withheld"]) == set(withheld)
+            assert check(pack_of(talk, **asked))["exit"] == 0
             assert bool(found["log_head"]) == whole
             shown += len(found["requests"])
 
@@ -71,7 +73,7 @@ def test_each_pack_verifies_comes_back_with_its_digests_and_is_made_again(seeds:
                 assert {one.code for one in verify(other).problems} <= {"blob"}
                 assert sorted(back.withheld()) == withheld
                 assert brought(other, pack).conversations[0].appended == 0
-                again = check(pack_of(back, requests="all"))
+                again = check(pack_of(back, requests="all", show_guessable=True))
                 # Without the withheld words, fewer requests are built to the byte.
                 del again["requests"], found["requests"]
                 assert {**again, "log_head": ""} == {**found, "log_head": ""}, (seed, talk.name)
@@ -120,11 +122,13 @@ def test_what_is_withheld_is_in_no_byte_of_a_pack(seeds: range) -> None:
     for seed in seeds:
         tap, words = secretive(seed)
         talk = tap.log["talk"]
-        withheld = Random(seed).sample(sorted(words), Random(seed).randint(1, len(words)))
-        pack = pack_of(talk, requests="all", withheld=withheld)
+        asked = Random(seed).sample(sorted(words), Random(seed).randint(1, len(words)))
+        pack = pack_of(talk, requests="all", withheld=asked, show_guessable=seed % 2 == 0)
         shown = pack + b"".join(_blobs(pack))
 
-        assert check(pack)["exit"] == 0
+        found = check(pack)
+        withheld = found["withheld"]
+        assert (found["exit"], {*asked} <= {*withheld}) == (0, True)
         for position, own in words.items():
             assert {word.encode() in shown for word in own} == {position not in withheld}
         salts = [record.salt.hex() for record in talk.records() if record.position in withheld]
@@ -157,11 +161,28 @@ def _blobs(pack: bytes) -> Iterator[bytes]:
                 yield zlib.decompress(content)
 
 
-def test_a_withheld_word_cannot_be_guessed(talk: Conversation) -> None:
-    stream = StringIO()
+def test_a_short_word_is_guessed_from_a_receipt_only_if_such_receipts_are_asked_for(
+    talk: Conversation,
+) -> None:
     # The receipt of an answer has a digest of all that was sent, which has no salt.
-    assert write_pack(talk, stream, PackContents(withheld=[2])).guessable == (3, 5)
-    assert write_pack(talk, StringIO(), PackContents(withheld=[2, 3, 5])).guessable == ()
+    with stenolog.open(":memory:") as log:
+        again = log["again"]
+        for entry in [*talk.entries()][:2]:
+            again.append(entry.event)
+        digest = again.request("coder").sha256.encode()
+    given = {"requests": "all", "withheld": [2]}
+    packed = write_pack(talk, StringIO(), PackContents(withheld=[2]))
+
+    assert digest in pack_of(talk, **given, show_guessable=True)
+    assert digest not in pack_of(talk, **given)
+    assert (packed.withheld, packed.guessable) == ((2, 3, 5), (3, 5))
+    with pytest.raises(CallerError, match="built from 2"):
+        pack_of(talk, requests=[3], withheld=[2])
+
+
+def test_a_digest_of_a_withheld_entry_is_of_no_guess_without_its_salt(talk: Conversation) -> None:
+    stream = StringIO()
+    write_pack(talk, stream, PackContents(withheld=[2]))
     line = next(line for line in map(json.loads, stream.getvalue().splitlines()) if line.get("position") == 2)
     payload = next(record for record in talk.records() if record.position == 2).payload
 
@@ -175,7 +196,7 @@ def test_a_withheld_word_cannot_be_guessed(talk: Conversation) -> None:
 
 def test_a_request_of_withheld_words_is_refused_if_named_and_left_out_otherwise(talk: Conversation) -> None:
     stream = StringIO()
-    packed = write_pack(talk, stream, PackContents(requests="all", withheld=[3]))
+    packed = write_pack(talk, stream, PackContents(requests="all", withheld=[3], show_guessable=True))
 
     assert packed.chosen.requests == ()
     assert packed.chosen.left_out == (
@@ -191,7 +212,7 @@ def test_a_request_of_withheld_words_is_refused_if_named_and_left_out_otherwise(
 def test_an_entry_that_came_withheld_stays_so_in_each_export_and_is_never_filled_in(
     talk: Conversation, tmp_path: Path
 ) -> None:
-    pack = pack_of(talk, withheld=[2, 4])
+    pack = pack_of(talk, withheld=[2, 4], show_guessable=True)
     with stenolog.open(tmp_path / "copy.db") as log:
         brought(log, pack)
         copy = log["talk"]
@@ -204,10 +225,10 @@ def test_an_entry_that_came_withheld_stays_so_in_each_export_and_is_never_filled
         with pytest.raises(ConversationExistsError, match="at position 2: withheld here"):
             brought(log, pack_of(talk))
         fork = copy.fork(3, "branch")
-        assert check(pack_of(fork))["withheld"] == [2]
+        assert check(pack_of(fork, show_guessable=True))["withheld"] == [2]
     with stenolog.open(":memory:") as other:
         brought(other, text.getvalue().encode())
-        assert check(pack_of(other["talk"]))["withheld"] == [2, 4]
+        assert check(pack_of(other["talk"], show_guessable=True))["withheld"] == [2, 4]
         import_file(other, tmp_path / "copy.db")
         assert sorted(other["branch"].withheld()) == [2]
         assert verify(other).ok

@@ -38,7 +38,8 @@ NAMING = (history.BEGUN, history.FORKED, history.RENAMED)
 class PackContents:
     """The contents of a pack: whose requests, what is withheld, the producer's statement, who signs.
 
-    `anchors` are addresses of time-stamping servers, and commands (see `anchoring`).
+    `anchors` are addresses of time-stamping servers, and commands (see `anchoring`). `show_guessable` shows
+    answers with the digest of a request that may have withheld words; a short one can be guessed from it.
     """
 
     requests: Wanted = "newest"
@@ -47,14 +48,15 @@ class PackContents:
     signer: Signer | None = None
     anchors: Sequence[str] = ()
     whole_history: bool = False
+    show_guessable: bool = False
 
 
 class Packed(NamedTuple):
     """The result: entries, withheld positions, requests, and what the disclosed entries say of withheld ones.
 
     `quoting` are those that quote them, `guessable` answers with the digest of a request that may have had
-    them: a short text can be guessed from it. `also_quoting` says if the conversation's name or the statement
-    quotes them.
+    them: they are withheld, too, unless `PackContents.show_guessable`. `also_quoting` says if the
+    conversation's name or the statement quotes withheld entries.
     """
 
     entries: int
@@ -79,13 +81,13 @@ def write_pack(conversation: Conversation, stream: IO[str], contents: PackConten
     records = list(conversation.records(at=facts.position))
     withheld = _withheld(conversation, records, facts, contents.withheld)
     entries = [to_entry(conversation.name, record) for record in records]
-    blobs = conversation.log.blobs
-    chosen = choose_requests(entries, contents.requests, withheld, blobs=blobs, counters=COUNTERS)
+    chosen, guessable = _chosen(conversation, entries, withheld, contents)
+    hidden = _hidden_receipts(entries, withheld, chosen)
+    asked, withheld = withheld, withheld | (set() if contents.show_guessable else guessable)
     out = _Output(stream)
     out.put(lines.statement_line(_statement(conversation, facts, records, contents)))
     for change, previous, named in facts.changes:
         out.put(lines.record_line(change, previous, named=named))
-    hidden = _hidden_receipts(entries, withheld, chosen)
     for line in _entry_lines(conversation, records, withheld, hidden):
         out.put(line)
     for request in chosen.requests:
@@ -99,9 +101,9 @@ def write_pack(conversation: Conversation, stream: IO[str], contents: PackConten
         len(records),
         tuple(sorted(withheld)),
         chosen,
-        tuple(quoting(entries, withheld, also_short=True)),
-        tuple(sorted(hidden - withheld)),
-        tuple(_also_quoting(conversation.name, entries, withheld, contents.statement)),
+        tuple(at for at in quoting(entries, asked, also_short=True) if at not in withheld),
+        tuple(sorted(guessable)),
+        tuple(_also_quoting(conversation.name, entries, asked, contents.statement)),
     )
 
 
@@ -111,6 +113,28 @@ def _also_quoting(
     quoted = Quoted((each.event for each in entries if each.position in withheld), also_short=True)
     shown = {"the name of the conversation": name, "the statement": statement}
     yield from (what for what, text in shown.items() if quoted.is_in(text))
+
+
+def _chosen(
+    conversation: Conversation, entries: Sequence[Entry], withheld: Collection[int], contents: PackContents
+) -> tuple[Chosen, set[int]]:
+    """Return the requests to show, and the answers from whose receipts a withheld text could be guessed."""
+    kept, guessable = {*withheld}, set[int]()
+    blobs = conversation.log.blobs
+    while True:
+        try:
+            chosen = choose_requests(entries, contents.requests, kept, blobs=blobs, counters=COUNTERS)
+        except CallerError as error:
+            if not guessable:
+                raise
+            why = "withheld since a withheld text could be guessed from its receipt: see show_guessable"
+            raise CallerError(f"{error}, {why}") from None
+        more = _hidden_receipts(entries, kept, chosen) - kept
+        guessable |= more
+        if contents.show_guessable or not more:
+            return chosen, guessable
+        # Requests that were built from these answers are not shown either.
+        kept |= more
 
 
 def _entry_lines(

@@ -14,7 +14,9 @@ from stenolog.adapters.importers.evidence.pack import PackContents, Packed
 from stenolog.adapters.importers.evidence.signing import read_signer
 from stenolog.apps.cli.lines import Diagnostic
 from stenolog.apps.views.positions import position_ranges
+from stenolog.domain.lanes.state import runs_in_words
 from stenolog.projections.evidence.requests import Wanted
+from stenolog.projections.requests.pipeline.omissions import runs
 
 from .position import resolve
 
@@ -26,6 +28,7 @@ OPTIONS = (
     click.option(
         "--withhold", multiple=True, metavar="ENTRIES", help="Leave only hashes of entries: 91 or 40-44,91."
     ),
+    click.option("--show-guessable", is_flag=True, help="Show answers whose receipts let these be guessed."),
     click.option("--statement", metavar="TEXT", help="Your words about the pack."),
     click.option(
         "--sign",
@@ -48,6 +51,7 @@ class PackOptions(NamedTuple):
     """The options as written."""
 
     withhold: tuple[str, ...]
+    show_guessable: bool
     statement: str | None
     sign: Path | None
     by: str | None
@@ -70,10 +74,11 @@ class PackOptions(NamedTuple):
         return PackContents(
             requests,
             _positions(conversation, self.withhold),
-            self.statement or "",
-            None if self.sign is None else read_signer(self.sign, by=self.by or ""),
+            _text(self.statement, "--statement"),
+            None if self.sign is None else read_signer(self.sign, by=_text(self.by, "--by")),
             self.anchor,
             self.whole_history,
+            self.show_guessable,
         )
 
 
@@ -105,14 +110,25 @@ def pack_notes(packed: Packed) -> Iterator[Diagnostic]:
     for position, why in packed.chosen.left_out:
         yield Diagnostic("note", "request-left-out", f"the request of {position} is left out: {why}")
     if packed.guessable:
-        where = ", ".join(map(str, packed.guessable))
-        words = f"a short withheld text can be guessed from the receipts of {where}: withhold these too"
-        yield Diagnostic("warning", "guessable", words)
+        where, why = runs_in_words(runs(packed.guessable)), "a short withheld text can be guessed from"
+        if {*packed.guessable} <= {*packed.withheld}:
+            words = f"answers are withheld too, since {why} their receipts: {where} (--show-guessable)"
+            yield Diagnostic("note", "guessable", words)
+        else:
+            yield Diagnostic("warning", "guessable", f"{why} the receipts of {where}")
     if packed.quoting:
-        where = ", ".join(map(str, packed.quoting))
+        where = runs_in_words(runs(packed.quoting))
         yield Diagnostic("warning", "quoted", f"entries that are shown quote withheld ones: {where}")
     for what in packed.also_quoting:
         yield Diagnostic("warning", "quoted", f"{what} quotes withheld words")
+
+
+def _text(written: str | None, option: str) -> str:
+    """Return an option's text. Raises `BadParameter` for bytes that are no text."""
+    text = written or ""
+    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise click.BadParameter("expected text in UTF-8, found other bytes", param_hint=f"'{option}'")
+    return text
 
 
 def _positions(conversation: Conversation, written: Any) -> list[int]:
