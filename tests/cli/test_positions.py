@@ -75,7 +75,7 @@ def test_what_is_outside_is_refused_in_the_same_words_everywhere(
     with pytest.raises(PositionNotFoundError) as told:
         resolve(conversation, written)
 
-    assert str(told.value) == f"'talk': expected a position from 1 to 6, found {written}"
+    assert str(told.value) == f"'talk': expected an entry from 1 to 6, found {written}"
 
 
 def test_before_the_first_entry_is_a_position_where_one_asks_for_what_comes_after(

@@ -42,7 +42,7 @@ def test_check_requests_names_a_conversation_that_cannot_be_built_and_checks_the
     assert sorted(ran.out.splitlines()) == [
         f"✓ demo: {24 * len(FORMATS)} requests, 0 invalid",
         "✗ bad: 0 requests, 0 invalid, the rest cannot be built",
-        f"✗ checked 2 conversations, {24 * len(FORMATS)} requests: "
+        f"✗ checked 2 conversations, {24 * len(FORMATS)} rebuilt requests: "
         "1 conversation whose requests cannot be built",
     ]
     assert ran.err.startswith("✗ 'bad': its requests cannot be built: counter 'abacus': expected one of")
@@ -191,17 +191,20 @@ def test_a_file_that_is_no_gate_is_named(demo: Cli) -> None:
 @pytest.mark.parametrize(
     ("command", "complaint"),
     [
-        (("request", "demo", "--agent", "coder", "--at", "0"), "expected a position from 1 to 12, found 0"),
-        (("explain", "demo", "0"), "expected a position from 1 to 12, found 0"),
-        (("show", "demo", "99"), "expected a position from 1 to 12, found 99"),
+        (("request", "demo", "--agent", "coder", "--at", "0"), "expected an entry from 1 to 12, found 0"),
+        (("explain", "demo", "0"), "expected an entry from 1 to 12, found 0"),
+        (("show", "demo", "99"), "expected an entry from 1 to 12, found 99"),
         (
             ("request", "--why", "demo", "--agent", "coder", "--at", "-1"),
-            "expected a position from 1 to 12, found -1",
+            "expected an entry from 1 to 12, found -1",
         ),
-        (("explain", "call", "demo", "-12"), "expected a position from 1 on, found -12"),
+        (("explain", "call", "demo", "-12"), "expected an entry from 1 on, found -12"),
+        (("hold", "demo", "2", "--reason", "x"), "a hold is of a conversation"),
+        (("hold", "--release", "7"), "expected the number of a hold in force (none), found 7"),
+        (("request", "demo", "--as", "curl"), "stenolog export [CONVERSATION] --as curl"),
         (
             ("request", "demo", "--diff", "0", "--at", "3", "--agent", "coder"),
-            "expected a position from 1 to 12, found 0",
+            "expected an entry from 1 to 12, found 0",
         ),
         (("request", "demo", "--agent", "coder", "--without", "1"), "it is a mode switch"),
         (("request", "demo", "--agent", "coder", "--dropped", "--message", "2"), "choose one"),

@@ -82,7 +82,8 @@ def release(log: LogHandle, number: int, *, reason: str = "", by: str | None = N
     found = history.holds_of(log.recorder.erasure.holds())
     made = next((each for each in found if each.number == number and each.released is None), None)
     if made is None:
-        raise InvalidEventError(f"expected the number of a hold in force, found {number}")
+        numbers = ", ".join(str(each.number) for each in found if each.released is None) or "none"
+        raise InvalidEventError(f"expected the number of a hold in force ({numbers}), found {number}")
     said = _signed(log, by, reason)
     log.recorder.erasure.note_hold(history.release_of(made, said))
     return _with_names(log, made._replace(released=said))

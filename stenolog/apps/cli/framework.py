@@ -77,7 +77,7 @@ class Command(click.Command):
             below = [arg for arg in given if arg.startswith(error.option_name) and arg[1:].isdecimal()]
             if not below:
                 raise
-            raise click.UsageError(f"expected a position from 1 on, found {below[0]}", ctx) from None
+            raise click.UsageError(f"expected an entry from 1 on, found {below[0]}", ctx) from None
 
 
 def _shared(function: F) -> F:

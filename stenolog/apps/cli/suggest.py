@@ -47,6 +47,8 @@ def where_the_position_goes(error: click.UsageError) -> str:
     extra = re.search(r"unexpected extra argument \((\d+)\)", error.message)
     if extra and any("--at" in option.opts for option in command.params):
         return f"; a position is given by --at {extra[1]} here"
+    if extra and any("--younger-than" in option.opts for option in command.params):
+        return "; a hold is of a conversation, or of the times --from and --to, not of an entry"
     arguments = (each for each in command.params if isinstance(each, click.Argument))
     words = " ".join(each.make_metavar(error.ctx) for each in arguments)
     if isinstance(error, click.NoSuchOption):
@@ -63,6 +65,8 @@ def _where_the_option_goes(option: str, ctx: click.Context, words: str) -> str:
         return " Say --after ENTRY or --before ENTRY."
     if option == "--at" and "ENTRY" in words:
         return f" A position needs no option here: {path} {words}"
+    if option == "--as" and "--raw" in known:
+        return f" To write a request: stenolog export {words} --as curl, json or pytest"
     if option == "--agent" and "AGENT" in words:
         return f" An agent needs no option here: {path} {words}"
     return ""

@@ -38,7 +38,7 @@ def resolve(conversation: Conversation, written: str, least: int = 1) -> int:
     found = _anchor(conversation, anchor, head) - back
     if not least <= found <= head:
         raise PositionNotFoundError(
-            f"{conversation.name!r}: expected a position from {least} to {head}, found {written}"
+            f"{conversation.name!r}: expected an entry from {least} to {head}, found {written}"
         )
     return found
 

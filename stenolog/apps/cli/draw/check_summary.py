@@ -65,7 +65,7 @@ class CheckResults(NamedTuple):
 
 
 def summary(checked: CheckResults) -> Piece:
-    """Return one line: 3 conversations, 120 entries, 40 requests checked: nothing failed."""
+    """Return one line: 3 conversations, 120 entries, 40 rebuilt requests: nothing failed."""
     failed = any(part.failed for part in checked.parts)
     mark, style = ("✗", "red") if failed else ("✓", "green")
     found = ", ".join(_found(checked)) or "nothing failed"
@@ -85,7 +85,7 @@ def _amounts(checked: CheckResults) -> Iterator[str]:
         yield counted(sum(one.entries for one in data["conversations"]), "entry", "entries")
     if checked.requests is not None:
         asked: Any = checked.requests.data
-        yield counted(asked["requests"], "request")
+        yield counted(asked["requests"], "rebuilt request")
 
 
 def _found(checked: CheckResults) -> Iterator[str]:

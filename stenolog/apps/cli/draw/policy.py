@@ -120,7 +120,8 @@ def _fate_lines(found: Bisected, lane: str, entries: Mapping[int, Entry]) -> Ite
         yield line((f"in at {runs_in_words([(first, last)])}, gone at {last + 1}", "dim"))
     first, last = found.runs[-1]
     if found.verdict == "still in":
-        yield wrapped((quoted, "bold"), f" is still in the request of {lane}: from {first} on")
+        words = f"again in the request of {lane}" if found.runs[1:] else f"still in the request of {lane}:"
+        yield wrapped((quoted, "bold"), f" is {words} from {first} on")
         return
     yield wrapped((quoted, "bold"), f" was last in the request of {lane} at {last}, from {first} on")
     run = f" (with {found.dropped[0]}-{found.dropped[1]})" if found.dropped[1] > found.dropped[0] else ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from stenolog.apps.cli.arguments.time import in_zone
@@ -10,11 +11,21 @@ from stenolog.apps.cli.lines import CommandResult, Piece, counted, line
 from stenolog.apps.cli.terminal import ask, say
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation.log import Log
+    from stenolog.adapters.conversation.log import Conversation, Log
     from stenolog.adapters.conversation.subject import Recipient, Subject, SubjectErased, SubjectPlace
     from stenolog.adapters.conversation.verifying.trace import Reached
 
-UNKNOWN = "exports, backups and copies elsewhere: the log knows of none, and reaches none"
+
+def sources(conversation: Conversation, positions: Container[int]) -> set[str]:
+    """Return the systems that entries were imported from, such as "claude-code"."""
+    chosen = (entry.event for entry in conversation.entries() if entry.position in positions)
+    return {source.system for event in chosen if (source := getattr(event, "source", None)) is not None}
+
+
+def elsewhere(systems: Collection[str]) -> str:
+    """Return which copies of the words an erasure does not reach."""
+    ours = f"the imported files of {', '.join(sorted(systems))}" if systems else "imported files"
+    return f"not reached: {ours}, exports, backups and copies elsewhere; delete the words there too"
 
 
 def erase_everywhere(
@@ -31,9 +42,14 @@ def erase_everywhere(
             len({place.conversation for place in found.places if not place.stays}), "conversation"
         )
         ask(f"Erase {counted(number, 'entry', 'entries')} of {where}, for good?", "nothing was erased")
+    places = {
+        name: {one.position for one in group}
+        for name, group in groupby(found.places, lambda one: one.conversation)
+    }
+    systems = set[str]().union(*(sources(log[name], positions) for name, positions in places.items()))
     done = subject.erase_subject(log, found, reason=reason, by=by)
     failed = bool(done.stays or done.beside)
-    return CommandResult(done, lambda: _drawn(found, done), failed)
+    return CommandResult(done, lambda: _drawn(found, done, systems), failed)
 
 
 def _show(found: Subject) -> None:
@@ -45,7 +61,7 @@ def _why(place: SubjectPlace) -> str:
     return f" (stays: {place.stays})" if place.stays else ""
 
 
-def _drawn(found: Subject, done: SubjectErased) -> Iterator[Piece]:
+def _drawn(found: Subject, done: SubjectErased, systems: Collection[str]) -> Iterator[Piece]:
     from stenolog.apps.cli.draw.layout import table
 
     erased = [one for one in found.places if one.position in done.positions.get(one.conversation, ())]
@@ -66,7 +82,7 @@ def _drawn(found: Subject, done: SubjectErased) -> Iterator[Piece]:
         yield line(("! ", "yellow"), _recipient(sent))
     if not done.is_complete:
         yield line(("! ", "yellow"), "others are reading: the rest is removed by `stenolog db gc`")
-    yield line(("· ", "cyan"), UNKNOWN)
+    yield line(("· ", "cyan"), elsewhere(systems))
 
 
 def _beside(beside: Iterable[Reached]) -> Iterator[Piece]:

@@ -44,9 +44,9 @@ def erase_command(
 ) -> CommandResult:
     """Erase the words of entries permanently.
 
-    From every file of the log. Number and digest stay, so the log can still be checked. `stenolog explain
-    value` finds quotes elsewhere. Entries: 8 41, or 40-44,91. With --subject or --author it shows them first,
-    and exits with 1 if something stays.
+    From the log's own files, not from session files, exports and backups. Number and digest stay, so the log
+    can still be checked. `stenolog explain value` finds quotes. Entries: 8 41, or 40-44,91. With --subject or
+    --author it shows them first, and exits with 1 if something stays.
     """
     if [bool(entries), bool(subject), bool(author)].count(True) != 1 or bool(target) != bool(entries):
         raise click.UsageError("expected CONVERSATION ENTRIES, or one of --subject and --author")
@@ -55,6 +55,8 @@ def erase_command(
         from ._erase_subject import erase_everywhere
 
         return erase_everywhere(open_log(db), text=subject, author=author, yes=yes, reason=reason, by=by)
+    from ._erase_subject import elsewhere, sources
+
     conversation = find_conversation(open_log(db), target)
     spans = position_ranges(entries, partial(resolve, conversation))
     chosen = list(dict.fromkeys(at for span in spans for at in range(span.first, span.last + 1)))
@@ -62,6 +64,7 @@ def erase_command(
     which = ("entry " if len(chosen) == 1 else "entries ") + ", ".join(map(str, chosen))
     if not yes:
         ask(f"Erase what {which} of {conversation.name!r} says, for good?", "nothing was erased")
+    systems = sources(conversation, chosen)
     quoted = quoting(conversation.entries(), chosen)
     erased = conversation.erase(*chosen, reason=reason, by=by)
 
@@ -72,6 +75,7 @@ def erase_command(
         if not erased.is_complete:
             words = f"others are reading: the words may still stand in {db}-wal; `stenolog db gc` goes on"
             yield line(("! ", "yellow"), words)
+        yield line(("· ", "cyan"), elsewhere(systems))
 
     data = {"conversation": conversation.name, **erased._asdict(), "quoted_at": quoted}
     return CommandResult(data, draw, diagnostics=_still_there(conversation, quoted, erased.kept_blobs))

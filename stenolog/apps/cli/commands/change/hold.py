@@ -43,9 +43,9 @@ def hold_command(
     listed: bool,
     number: int | None,
 ) -> CommandResult:
-    """Forbid to erase or delete entries.
+    """Forbid to erase or delete entries of a conversation.
 
-    Of a conversation and its forks, or of all. `check log` covers holds and releases.
+    Forks are held too. `check log` covers holds and releases.
     """
     from stenolog.adapters.conversation import holding
 
