@@ -20,6 +20,7 @@ from stenolog.adapters.store.contract.values import (
     Which,
     Written,
 )
+from stenolog.adapters.store.reading.reader import decoded
 from stenolog.domain.entry import Record
 from stenolog.domain.errors import (
     CallerError,
@@ -182,6 +183,11 @@ def test_an_entry_that_came_without_words_is_known_from_an_erased_one(recorder: 
     assert (list(recorder.erasure.withheld(demo)), list(recorder.erasure.withheld(copy))) == ([], [2])
     with recorder.inspect() as inspection:
         assert inspection.withheld(copy) == {2}
+    wordless = [row for row in recorder.committed(0, limit=100) if row.payload is None]
+    assert [(row.name, getattr(decoded(row).event, "topic", "")) for row in wordless] == [
+        ("demo", "erased"),
+        ("copy", "withheld"),
+    ]
     assert faults(recorder) == []
 
 

@@ -17,7 +17,7 @@ from stenolog.adapters.store.contract.recorder import LogRecorder
 from stenolog.adapters.store.contract.values import LAST, CommittedRow, Head, Row, Stream
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import EPOCH, MICROSECOND, Entry, Record, to_entry
-from stenolog.domain.erasure import ERASED
+from stenolog.domain.erasure import ERASED, WITHHELD
 from stenolog.domain.errors import CorruptLogError, PositionNotFoundError, StoredDataError, StoreError
 from stenolog.domain.events import Event, Unknown
 from stenolog.domain.values import PositionRange
@@ -122,8 +122,10 @@ def everything(recorder: LogRecorder, after: int) -> Iterator[tuple[int, Entry]]
 
 def decoded(row: CommittedRow) -> Entry:
     """Return the entry of a row. Raises `CorruptLogError`, naming conversation and position."""
-    erased = b"" if row.payload is None else None
-    shown = (row.position, row.id, row.time, row.digest, row.topic, row.payload, b"", 0, erased)
+    topic, payload = row.topic, row.payload
+    if payload is None:
+        topic, payload = WITHHELD if topic == WITHHELD else ERASED, b""
+    shown = (row.position, row.id, row.time, row.digest, topic, payload, b"", 0, None)
     (entry,) = _decoded(row.name, [shown])
     return entry
 

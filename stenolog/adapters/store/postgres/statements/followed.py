@@ -24,7 +24,7 @@ from stenolog.adapters.store.contract.values import (
 )
 from stenolog.adapters.store.postgres.connection.datastore import LogConnection
 from stenolog.adapters.store.postgres.connection.schema import MARK_BITS
-from stenolog.domain.erasure import ERASED
+from stenolog.domain.erasure import ERASED, WITHHELD
 
 from .event_rows import READABLE
 
@@ -46,12 +46,15 @@ bound AS MATERIALIZED (SELECT (SELECT base FROM {{s}}.meta) + (coalesce(
 # Rows are few where they are long, but the first comes whatever its length.
 PAGE_BYTES = 4_000_000
 PAYLOAD = f"CASE WHEN {READABLE} THEN e.state END"
+TOPIC = f"""CASE WHEN {READABLE} OR NOT EXISTS (SELECT FROM {{s}}.history AS h
+    WHERE h.stream = e.stream AND h.what = '{WITHHELD}' AND h.value = e.position)
+    THEN e.topic ELSE '{WITHHELD}' END AS topic"""
 # Each name is looked up once, and not for each entry: while a transaction of others is open for long, nothing
 # removes the rows that a conversation had before, and every look at it passes all of them.
 NAMES = """names AS MATERIALIZED (SELECT stream, name FROM {s}.conversations
     WHERE stream = ANY(ARRAY(SELECT DISTINCT stream FROM next_rows)))"""
 MEASURED = f"""next_rows AS MATERIALIZED (
-    SELECT e.notification, e.stream, e.position, e.entry_id, e.at, e.digest, e.topic, {PAYLOAD} AS payload
+    SELECT e.notification, e.stream, e.position, e.entry_id, e.at, e.digest, {TOPIC}, {PAYLOAD} AS payload
     FROM {{s}}.stored_events AS e WHERE {{where}} ORDER BY {{place}} LIMIT %s),
 {NAMES},
 measured AS (SELECT *, coalesce(sum(octet_length(payload)) OVER (
@@ -66,7 +69,7 @@ OF_STREAM = f"WITH {MEASURED}".replace("{place}", "e.position").replace(
     "{where}", "e.stream = %s AND e.position > %s AND e.notification <= %s"
 )
 EVENTS = "{s}.stored_events AS e JOIN {s}.conversations AS c ON c.stream = e.stream"
-COLUMNS = f"e.notification, e.stream, c.name, e.position, e.entry_id, e.at, e.digest, e.topic, {PAYLOAD}"
+COLUMNS = f"e.notification, e.stream, c.name, e.position, e.entry_id, e.at, e.digest, {TOPIC}, {PAYLOAD}"
 AT = f"SELECT {COLUMNS} FROM {EVENTS} WHERE e.notification = ANY(%s) ORDER BY e.notification"
 NEWEST = f"""{BOUND} SELECT notification, digest FROM {{s}}.stored_events
     WHERE notification <= %s AND notification < (SELECT mark FROM bound) ORDER BY notification DESC LIMIT 1"""

@@ -15,7 +15,7 @@ from typing import Any
 from stenolog.adapters.store.contract.values import LAST, START, CommittedRow, Head, Row, Segment
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import Record
-from stenolog.domain.erasure import ERASED, SWITCH, is_receipt
+from stenolog.domain.erasure import ERASED, SWITCH, WITHHELD, is_receipt
 
 # A page ends at either measure: rows are few where they are long.
 PAGE_ROWS = 512
@@ -52,9 +52,12 @@ PAGE = f"ORDER BY originator_version LIMIT {PAGE_ROWS}"
 STRETCH = f"""SELECT count(*), max(position) FROM (
     SELECT originator_version AS position {BETWEEN} ORDER BY originator_version LIMIT 4096)"""
 """Counts the next rows and returns the position of the last one, reading only the index."""
+KNOWN_TOPIC = f"""CASE WHEN {READABLE} OR NOT EXISTS (SELECT 1 FROM history AS h
+    WHERE h.stream = e.originator_id AND h.what = '{WITHHELD}' AND h.value = e.originator_version)
+    THEN e.topic ELSE '{WITHHELD}' END"""
 # Both tables are read in the order of their keys, so nothing is sorted.
 COMMITTED = f"""SELECT e.rowid, e.originator_id, c.name, e.originator_version, e.entry_id, e.at, e.digest,
-    e.topic, CASE WHEN {READABLE} THEN {PAYLOAD} END
+    {KNOWN_TOPIC}, CASE WHEN {READABLE} THEN {PAYLOAD} END
     FROM stored_events e JOIN conversations c ON c.stream = e.originator_id WHERE"""
 """The columns of a `CommittedRow`."""
 BEHIND = f"{COMMITTED} e.rowid > ? AND e.rowid <= ? ORDER BY e.rowid"
