@@ -15,7 +15,7 @@ from stenolog import Log, UserMessage
 from stenolog.adapters.importers.detection.detect import recognise_stream
 from stenolog.adapters.importers.importer import import_stream
 from stenolog.importers import Report, import_file, import_files
-from stenolog.maintenance import erase_subject, find_subject
+from stenolog.maintenance import erase_subject, find_subject, verify
 from tests.file_bytes import files_with, words_in
 from tests.transcripts.given import SESSION, assistant, item, lines, message, meta, text, user
 from tests.transcripts.programs_given import KIMI, asked, part
@@ -262,6 +262,9 @@ def test_a_kept_file_with_erased_words_is_in_the_log_no_more(tmp_path: Path, fil
     with stenolog.open(tmp_path / "talks.db") as log:
         import_file(log, file, keep_raw=True)
         log[SESSION].erase(next(entry.position for entry in log[SESSION] if entry.id == "a1"))
+        report = verify(log)
+        assert report.ok
+        assert any("1 piece of the kept file is not there" in note for note in report.notes)
 
     assert files_with(tmp_path, b"The third.", (file.name,)) == []
 

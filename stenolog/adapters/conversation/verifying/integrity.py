@@ -7,6 +7,7 @@ digest kept elsewhere.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -131,8 +132,12 @@ def _check_index(log: Log, found: Findings) -> None:
 
 
 def _check_blobs(inspection: Inspection, found: Findings, *, everything: bool) -> None:
-    whole = dict(inspection.blobs() if everything or found.named_blobs else ())
+    whole = dict(inspection.blobs() if everything or found.named_blobs or found.kept_blobs else ())
     found.blobs = len(whole)
+    gone = Counter(place for sha, place in found.kept_blobs.items() if sha not in whole)
+    for (name, position), number in gone.items():
+        what = "1 piece of the kept file is" if number == 1 else f"{number} pieces of the kept file are"
+        found.notes.append(f"{name!r} at position {position}: {what} not there, as after an erasure")
     for sha, (conversation, position, pointer) in found.named_blobs.items():
         if not whole.pop(sha, False):
             problem = Problem(conversation, position, pointer, "blob", sha, "no such blob, or a damaged one")

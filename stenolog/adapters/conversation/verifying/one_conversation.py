@@ -10,18 +10,20 @@ from typing import Any, NamedTuple, TypeAlias
 
 from stenolog.adapters.conversation.log import Log
 from stenolog.adapters.conversation.queries.folds import SETTINGS, STATE, PersistentFold
+from stenolog.adapters.store.contract.blobs import shas_in
 from stenolog.adapters.store.contract.inspection import ConversationRow, DamagedRow, Inspection
 from stenolog.adapters.store.contract.values import LAST, Segment
 from stenolog.adapters.store.sidecar.checkpoints import CheckpointRun
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import GENESIS, Entry, Record, digest_of, left_hash, to_entry
-from stenolog.domain.erasure import ERASED, WITHHELD, erasure_of
+from stenolog.domain.erasure import ERASED, ORIGINAL, WITHHELD, erasure_of
 from stenolog.domain.errors import StenologError
 from stenolog.domain.events import AssistantMessage, Event, ModeSwitch, Unknown
 from stenolog.domain.lanes.state import State
 from stenolog.domain.lanes.step import INITIAL, step
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.projections.json_checks import first_difference
+from stenolog.projections.messages.json_fields import as_dict
 from stenolog.projections.views.usage import counts_elsewhere
 
 from .report import Anomaly, Checked, Code, Findings, Problem, WithoutReceipt
@@ -225,6 +227,10 @@ class Check:
             self._check_link(entry)
         for pointer, sha in blobs_of(entry.event):
             self.found.named_blobs.setdefault(sha, (self.held.name, entry.position, pointer))
+        if isinstance(entry.event, ModeSwitch) and ORIGINAL in entry.event.meta:
+            pieces = as_dict(entry.event.meta[ORIGINAL]).get("pieces", [])
+            named = shas_in(json.dumps(pieces).encode())
+            self.found.kept_blobs |= dict.fromkeys(named, (self.held.name, entry.position))
         for (kept, kepts), state in zip(self.kept, (self.state, self.settings), strict=False):
             if states := kepts.at(entry.position):
                 self._check_checkpoints(kept, kepts, states, state, entry.position)

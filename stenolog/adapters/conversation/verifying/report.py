@@ -124,6 +124,8 @@ class Findings:
         self.told_erased: set[tuple[int, int]] = set()
         """Those that a later entry says were erased."""
         self.named_blobs: dict[str, tuple[str, int, str]] = {}
+        self.kept_blobs: dict[str, tuple[str, int]] = {}
+        """Blobs of kept files, and an entry that names each: an erasure may have removed them."""
         self.blobs = 0
         self.log_head = ""
         self.without_receipt: dict[tuple[str, str], WithoutReceipt] = {}
@@ -141,6 +143,7 @@ class Findings:
             self.add_without_receipt(one)
         for sha, place in other.named_blobs.items():
             self.named_blobs.setdefault(sha, place)
+        self.kept_blobs |= other.kept_blobs
 
     def add_without_receipt(self, one: WithoutReceipt) -> None:
         """Add answers to those of the same agent and day."""
