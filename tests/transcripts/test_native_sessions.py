@@ -210,6 +210,14 @@ def test_codex_has_the_tokens_and_the_words_of_the_last_answer_and_each_part_of_
     assert found[-1]["last_agent_message"] == "Rye."
 
 
+def test_a_session_names_what_is_before_its_context_begins() -> None:
+    log = entries(*TALK, stenolog.ModeSwitch(context_from=3), UserMessage(text="Go on.", to=["coder"]))
+
+    notes = session_of(log, "coder", {}).notes
+
+    assert "it is before the position at which the context begins: 1-2" in notes
+
+
 def test_other_agents_prompts_and_tools_are_named_as_left_out() -> None:
     card = stenolog.AgentCard(persona="You bake.")
     log: list[stenolog.Event] = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from hashlib import sha1
@@ -30,6 +30,7 @@ from stenolog.projections.messages.rules import RULES
 from stenolog.projections.requests import LaneId, lanes
 from stenolog.projections.requests.incremental.series import window
 from stenolog.projections.requests.pipeline.attribution import as_text
+from stenolog.projections.requests.pipeline.omissions import runs
 from stenolog.projections.requests.request import Request
 from stenolog.projections.requests.sendable import no_agent
 from stenolog.projections.views.overview import overview
@@ -42,6 +43,8 @@ _CUT_OFF = "cut-off-interrupted-note"
 STOPPED = ("interrupted-note", _CUT_OFF)
 _ON_FAILURES = (*STOPPED, "error-note")
 """The rules of notes for which programs have records of their own."""
+_LEFT_OUT = frozenset({"erased", "withheld", "lost", "reset", "covered"})
+"""Rules by which entries are in no session, though the agent may have been told them."""
 _LOST: Mapping[str, str] = {
     **RULES,
     "late-summary": "a summary that other messages precede, which is in plain words",
@@ -192,9 +195,12 @@ def _in_words(lost: Iterable[tuple[str, Sequence[int]]]) -> tuple[str, ...]:
     for rule, positions in lost:
         found.setdefault(rule, set()).update(positions)
     return tuple(
-        f"{_LOST[rule]}: {', '.join(map(str, sorted(at)))}" if at else _LOST[rule]
-        for rule, at in found.items()
+        f"{_LOST[rule]}: {', '.join(_ranges(at))}" if at else _LOST[rule] for rule, at in found.items()
     )
+
+
+def _ranges(positions: Iterable[int]) -> Iterator[str]:
+    return (f"{first}-{last}" if last > first else f"{first}" for first, last in runs(sorted(positions)))
 
 
 def session_of(log: Sequence[Entry], agent: str, blobs: Mapping[str, bytes]) -> AgentSession:
@@ -207,12 +213,14 @@ def session_of(log: Sequence[Entry], agent: str, blobs: Mapping[str, bytes]) -> 
         raise AgentNotFoundError(no_agent(agent, sorted(known)))
     name, last = log[-1].conversation, log[-1]
     seen = window(LaneId(agent), Policy(), log, blobs=blobs)
-    shown = [message for unit in seen.contents().units for message in unit]
+    contents = seen.contents()
+    shown = [message for unit in contents.units for message in unit]
     if not any(_is_carried(part) for message in shown for part in message.parts):
         raise InvalidEventError(f"{name!r}: {agent} was told nothing that it could go on from")
     card, facts = seen.settings.card_of(agent), overview(log)
     messages, lost = _with_unique_ids(_quoted(each) for each in shown if each.rule != _RUNNING)
     lost += [(each.rule, each.positions) for each in shown if each.rule in (_RUNNING, *_MADE_UP, _CUT_OFF)]
+    lost += [(rule, (at,)) for at, rule in contents.left_out.items() if rule in _LEFT_OUT]
     notes = [f"other agents' work is not in it: {', '.join(sorted(known - {agent}))}"] * (len(known) > 1)
     if card.persona or card.tools:
         notes.append("the system prompt and the tools are the program's own")
