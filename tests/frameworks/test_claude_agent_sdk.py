@@ -18,7 +18,10 @@ import pytest
 
 import stenolog
 from stenolog import Conversation, Log, UserMessage
-from stenolog.errors import HeldError
+from stenolog.adapters.importers.conversion.steps import Step
+from stenolog.adapters.importers.door.json_lines import Record
+from stenolog.adapters.programs.claude_code.records import ClaudeCode
+from stenolog.errors import CallerError, HeldError
 from stenolog.frameworks import ClaudeSessionStore, claude_session_store
 from stenolog.importers import import_file
 from stenolog.maintenance import hold
@@ -30,7 +33,7 @@ from tests.transcripts.given import assistant, text, tool_result, tool_use, user
 
 EXAMPLE = Path(__file__).parent.parent.parent / "docs" / "examples" / "session.jsonl"
 SESSIONS = [EXAMPLE, *sorted((SHARED / "transcripts" / "claude_code_fixtures").glob("*simple*.jsonl"))]
-RECORDED = sorted((SHARED / "transcripts" / "claude_code").glob("[14f]*.jsonl"))
+RECORDED = sorted((SHARED / "transcripts" / "claude_code").glob("[14df]*.jsonl"))
 KEY = {"project_key": "-work-bread", "session_id": "11111111-2222-3333-4444-555555555555"}
 NAME = f"{KEY['project_key']}/{KEY['session_id']}"
 SUB = {**KEY, "subpath": "subagents/agent-a1b2c3d4e5"}
@@ -90,10 +93,13 @@ def test_a_session_comes_back_equal_and_reads_as_the_file_that_grew_as_it_did(
     lines, at, file = read_lines(path), 0, tmp_path / "session.jsonl"
     cuts = random.Random(path.stem)
     with stenolog.open(tmp_path / "stored.db") as log, stenolog.open(tmp_path / "files.db") as other:
-        store = claude_session_store(log)
+        stores = [claude_session_store(log) for _ in range(2)]
         while at < len(lines):
             batch = lines[at : at + cuts.randint(1, 40)]
             at += len(batch)
+            (store,) = cuts.choices(
+                stores, (4, 1)
+            )  # the reading goes on, or what another store wrote is read
             asyncio.run(store.append(KEY, batch))
             file.write_text("".join(f"{json.dumps(line)}\n" for line in lines[:at]))
             names = [found.name for found in import_file(other, file).conversations] if at else []
@@ -130,6 +136,56 @@ def test_a_batch_that_is_given_again_is_stored_once_but_lines_without_an_id_each
 
     assert asyncio.run(store.load(KEY)) == [*TALK, mode, mode]
     assert [id for id, _ in said(log[NAME])] == ["u1", "a1"]
+
+
+def test_a_line_is_read_about_once_however_long_its_session_is(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, take = list[Record](), ClaudeCode.take
+
+    def counted(self: ClaudeCode, record: Record) -> list[Step]:
+        read.append(record)
+        return take(self, record)
+
+    monkeypatch.setattr(ClaudeCode, "take", counted)
+    lines = [user(f"u{n}", f"u{n - 1}" if n else None, f"{n}?") for n in range(120)]
+    for key in (KEY, {**KEY, "session_id": "another"}):
+        store = claude_session_store(log)
+        for at in range(0, len(lines), 4):
+            asyncio.run(store.append(key, lines[at : at + 4]))
+
+        assert asyncio.run(store.load(key)) == lines
+    assert len(read) <= 2 * 2 * len(lines)
+
+
+def test_a_result_after_a_person_went_on_is_read_as_by_a_store_that_begins_anew(tmp_path: Path) -> None:
+    late = user("u3", "a1", [tool_result("c1", "Twelve rye.")])
+    found = []
+    for is_anew in (False, True):
+        with stenolog.open(tmp_path / f"{is_anew}.db") as log:
+            store = claude_session_store(log)
+            for batch in (TALK, [user("u2", "a1", "Go on.")], [late], END[1:]):
+                asyncio.run((claude_session_store(log) if is_anew else store).append(KEY, batch))
+            found.append([each.event for each in log[NAME] if getattr(each.event, "source", None)])
+
+    assert found[0] == found[1]
+
+
+def test_of_lines_with_one_id_the_first_is_stored(log: Log) -> None:
+    store = claude_session_store(log)
+    for words in ("Bake rye.", "Bake spelt."):
+        asyncio.run(store.append(KEY, [user("u1", None, words)]))
+
+    assert asyncio.run(store.load(KEY)) == [user("u1", None, "Bake rye.")]
+
+
+@pytest.mark.parametrize("line", [5, None, ["uuid"], {"uuid": "u", "n": 10**5000}, {"uuid": "u", "n": {1}}])
+def test_a_batch_with_what_is_no_line_is_refused_whole(log: Log, line: Any) -> None:
+    store = claude_session_store(log)
+    with pytest.raises(CallerError, match="expected"):
+        asyncio.run(store.append(KEY, [*TALK, line]))
+
+    assert log.names() == []
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.adapters.conversation.queries.folds import fold_at, persistent
-from stenolog.adapters.importers.door.json_lines import JsonLinesReader
+from stenolog.adapters.importers.door.json_lines import JsonLinesReader, Record
 from stenolog.adapters.importers.intake.known_sessions import Naming, Place, mark_of, name_now
 from stenolog.adapters.importers.intake.sessions import Batch, ConversationImport
 from stenolog.adapters.programs.claude_code.files import note_record
@@ -37,6 +37,8 @@ Key: TypeAlias = Mapping[str, Any]
 Json: TypeAlias = dict[str, Any]
 NOTE = "agent_metadata"
 """The type of the SDK's line about a sub-agent; on disk it is a file beside the sub-agent's."""
+MOST = 8
+"""So many sessions are read on at once; another one is read again from its beginning."""
 LONGEST = 80
 """Characters of a key that are part of a conversation's name as they are."""
 
@@ -49,6 +51,27 @@ class StoredLine(NamedTuple):
     id: str
 
 
+class Head(NamedTuple):
+    """The last entry of a conversation under a name."""
+
+    name: str
+    position: int
+    digest: str
+
+
+class Reading(NamedTuple):
+    """The reading of a session's lines so far, up to a head of its conversation.
+
+    `known` are the lines with ids: by these, as the SDK asks. `lines` is their number.
+    """
+
+    batch: Batch
+    intake: ConversationImport
+    known: set[str]
+    head: Head
+    lines: int
+
+
 class ClaudeSessionStore:
     """A `SessionStore` of the SDK on an open log; any number of processes may use the log.
 
@@ -58,12 +81,13 @@ class ClaudeSessionStore:
 
     def __init__(self, log: Log) -> None:
         self.log = log
+        self._readings: dict[tuple[int | None, str], Reading] = {}
 
     def __repr__(self) -> str:
         return f"<ClaudeSessionStore of {self.log.path}>"
 
     async def append(self, key: Key, entries: Sequence[Mapping[str, Any]]) -> None:
-        """Append a batch of lines and what they say; a line with a `uuid` is not stored twice."""
+        """Append a batch of lines and what they say; of lines with one `uuid` the first is stored."""
         if entries:
             await _in_thread(lambda: self._append(key, [*map(_line, entries)]))
 
@@ -92,7 +116,7 @@ class ClaudeSessionStore:
         await _in_thread(lambda: self._delete(key))
 
     async def list_subkeys(self, key: Key) -> list[str]:
-        """Return the subpaths of a session's sub-agents."""
+        """Return the subpaths of a session's sub-agents, as they were given: no paths of this machine."""
         found = await _in_thread(lambda: [as_str(each.get("file")) for each in _batches(self._stored(key))])
         return [path for path in dict.fromkeys(found) if path]
 
@@ -100,48 +124,76 @@ class ClaudeSessionStore:
         place, path = self._find(key), as_str(key.get("subpath"))
         while True:
             conversation = self.log[place.name]
-            position = conversation.position
-            held = [*self._contents(_batches(conversation, path), gone=True)]
-            known, fresh = {sha for sha, _ in held}, list[StoredLine]()
+            head = _head(conversation)
+            known, count = self._known(conversation, path, head)
+            fresh = list[StoredLine]()
             for line in lines:
-                if not (line.id and line.sha in known):
+                if not (line.id and line.id in known):
                     fresh.append(line)
-                    known.add(line.sha)
+                    known.add(line.id)
             if not fresh:
                 return
             named = [{"blob": line.sha, **({"line": line.id} if line.id else {})} for line in fresh]
             given: Json = {"file": path, "key": dict(key), "lines": named}
             switch = ModeSwitch(in_context=False, meta={ORIGINAL: given})
-            contents = [*(content for _, content in held), *(line.content for line in fresh)]
-            blobs = {line.sha: line.content for line in fresh}
-            if self._imported(place, path, contents, NewEntry(switch), blobs):
+            read = self._imported(place, path, fresh, switch, head)
+            if read is not None:
+                self._keep(path, *read, known, count + len(fresh))
                 return
             # Lines that their reader refuses are kept all the same; another process's append is read first.
-            if self.log[place.name].position == position:
-                self.log.blobs.put_all(blobs.values())
+            if self.log[place.name].position == head.position:
+                self.log.blobs.put_all(line.content for line in fresh)
                 with suppress(VersionConflictError):
-                    conversation.append(switch, expected=position)
+                    conversation.append(switch, expected=head.position)
                     return
 
+    def _known(self, conversation: Conversation, path: str, head: Head) -> tuple[set[str], int]:
+        """Return the ids of a session's lines, and how many lines it has."""
+        reading = self._readings.get((conversation.stream.key, path))
+        if reading is not None and reading.head == head:
+            return {*reading.known}, reading.lines
+        lines = [as_dict(line) for given in _batches(conversation, path) for line in as_list(given["lines"])]
+        return {id for line in lines if (id := as_str(line.get("line")))}, len(lines)
+
     def _imported(
-        self, place: Place, path: str, lines: Iterable[bytes], last: NewEntry, blobs: Mapping[str, bytes]
-    ) -> bool:
-        """Append what lines say, without what the log has, and then `last`; return whether it was written."""
-        batch = Batch(self.log)
-        intake = ConversationImport(batch, place, ClaudeCode)
-        records = JsonLinesReader().records(BytesIO(b"".join(line + b"\n" for line in lines)))
+        self, place: Place, path: str, fresh: list[StoredLine], last: ModeSwitch, head: Head
+    ) -> tuple[Batch, ConversationImport] | None:
+        """Append behind a head what lines say, and then `last`; return how, None if nothing was written.
+
+        The reading goes on where it ended, unless something else was written since.
+        """
+        conversation = self.log[place.name]
+        reading = self._readings.pop((conversation.stream.key, path), None)
+        contents = [line.content for line in fresh]
+        is_noted = any(b'"agent_metadata"' in content for content in contents)
+        if reading is not None and reading.head == head and not is_noted:
+            batch, intake, before = reading.batch, reading.intake, reading.lines
+            intake.go_on()
+        else:
+            batch, before = Batch(self.log), 0
+            intake = ConversationImport(batch, place, ClaudeCode)
+            if intake.position != head.position:
+                return None
+            held = self._contents(_batches(conversation, path), gone=True)
+            contents = [*(content for _, content in held), *contents]
         try:
-            # On disk, what is known of a sub-agent comes before its lines.
-            for record in sorted(records, key=lambda each: each.value.get("type") != NOTE):
-                is_note = record.value.get("type") == NOTE
-                value = note_record(record.value, path.rpartition("/")[2]) if is_note else record.value
-                intake.take(record._replace(value=value))
+            for record in _records(contents, path, before):
+                intake.take(record)
             intake.end()
         except (LookupError, TypeError, AttributeError):
-            return False
-        intake.add(last, blobs)
+            return None
+        intake.add(NewEntry(last), {line.sha: line.content for line in fresh})
         batch.flush()
-        return not intake.found.failed
+        return None if intake.found.failed else (batch, intake)
+
+    def _keep(self, path: str, batch: Batch, intake: ConversationImport, known: set[str], lines: int) -> None:
+        """Keep a reading, unless something was written behind it already."""
+        conversation = self.log[intake.found.name]
+        head = _head(conversation)
+        if head.position == intake.position and intake.can_go_on:
+            while len(self._readings) >= MOST:
+                self._readings.pop(next(iter(self._readings)))
+            self._readings[conversation.stream.key, path] = Reading(batch, intake, known, head, lines)
 
     def _load(self, key: Key) -> list[Any] | None:
         conversation, path = self._stored(key), as_str(key.get("subpath"))
@@ -222,8 +274,29 @@ async def _in_thread(work: Callable[[], T]) -> T:
 
 
 def _line(entry: Mapping[str, Any]) -> StoredLine:
-    content = json.dumps(entry, separators=(",", ":")).encode()
+    if not isinstance(entry, Mapping):
+        raise CallerError(f"expected lines that are objects, found {type(entry).__name__}")
+    try:
+        content = json.dumps(entry, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise CallerError(f"expected a line that is JSON: {error}") from error
     return StoredLine(sha256(content).hexdigest(), content, key_of(as_str(entry.get("uuid"))))
+
+
+def _records(lines: Iterable[bytes], path: str, before: int) -> list[Record]:
+    """Return the records of lines that come after so many others."""
+    found = []
+    for record in JsonLinesReader().records(BytesIO(b"".join(line + b"\n" for line in lines))):
+        is_note = record.value.get("type") == NOTE
+        value = note_record(record.value, path.rpartition("/")[2]) if is_note else record.value
+        found.append((not is_note, Record(str(before + record.number), value)))
+    # On disk, what is known of a sub-agent comes before its lines.
+    return [record for _, record in sorted(found, key=lambda each: each[0])]
+
+
+def _head(conversation: Conversation) -> Head:
+    position = conversation.position
+    return Head(conversation.name, position, conversation.entry(position).digest if position else "")
 
 
 def _short(text: str) -> str:

@@ -44,12 +44,14 @@ class EventWriter:
         self.main = main
         self.log = log
         self.already = 0
+        self.can_go_on = True
         self._here = 0
         self.answer: Answer | None = None
         self._said: tuple[AssistantMessage, str, datetime] | None = None
         self._latest_answer = 0
         self._steps: list[Step] = []
         self._next = log.head + 1
+        self._new: dict[str, int] = {}
         self._recalled: set[str] = set()
         self._calls: dict[str, list[OpenCall]] = {}
         answers = sorted(set(log.answers.values()), key=lambda answer: answer.position)
@@ -95,9 +97,8 @@ class EventWriter:
         self.close()
         found = set(positions)
         for entry, results in self._results.items():
-            group = (
-                {self._message_positions[entry], *results} if entry in self._message_positions else set[int]()
-            )
+            own = self._message_positions.get(entry)
+            group = set[int]() if own is None else {own, *results}
             found |= group if found & group else set()
         return found
 
@@ -135,9 +136,8 @@ class EventWriter:
         missing = self.log.imported - self._in_file - hidden
         wanted = (hidden - (self.log.hidden & self._in_file)) | missing | set(cut)
         if wanted != hidden:
-            switch = ModeSwitch(
-                hides=tuple(position_ranges(wanted, set())), source=self.source("", "settings")
-            )
+            hides = tuple(position_ranges(wanted, set()))
+            switch = ModeSwitch(hides=hides, source=self.source("", "settings"))
             self._put(switch, f"missing-{self._next}", time, NO_BLOBS)
         return len(missing)
 
@@ -194,11 +194,7 @@ class EventWriter:
         if now is None:
             return None
         self._used[message] = now
-        return (
-            now
-            if before is None
-            else combined(now, before, lambda all_of_it, counted: max(all_of_it - counted, 0))
-        )
+        return now if before is None else combined(now, before, lambda total, had: max(total - had, 0))
 
     def count(self, id: str, usage: Usage) -> None:
         """Set the tokens of a message that was written but not drained."""
@@ -286,9 +282,19 @@ class EventWriter:
     def finish(self) -> list[Step]:
         """Return results for calls that a person went on after."""
         self.close()
+        before = sum(map(len, self._calls.values()))
         for agent in self._left.agents():
             self._close_calls(agent, self._time)
+        # Read again, the calls would be open: their results may be next.
+        self.can_go_on = before == sum(map(len, self._calls.values()))
         return self.drain()
+
+    def go_on(self, head: int) -> None:
+        """Go on behind a caller's own entry at `head` as a new import of the grown file would."""
+        self._silent.add(head)
+        self._next, self.log.head = head + 1, head
+        self.log.positions.update(self._new)
+        self._new.clear()
 
     def _close_calls(self, agent: str, time: datetime, *, only_known: bool = False) -> None:
         """Write a result for each open call of the last response, if a person went on.
@@ -319,6 +325,7 @@ class EventWriter:
             position = self._next
             self._next += 1
             self._steps.append(Append(NewEntry(event, id, time), blobs))
+            self._new[id] = position
         else:
             self._check_same(event, id)
             self.already += 1

@@ -170,6 +170,20 @@ class ConversationImport:
         if not self.found.failed:
             self._batch.add(self._share, draft, blobs)
 
+    @property
+    def position(self) -> int:
+        """The head after what was written."""
+        return self._share.position
+
+    @property
+    def can_go_on(self) -> bool:
+        """True unless the end closed what more records may continue."""
+        return self._converter.writer.can_go_on
+
+    def go_on(self) -> None:
+        """Go on with more records, once the batch with the caller's entry is written."""
+        self._converter.writer.go_on(self._share.position)
+
     def end(self) -> Imported:
         """Finish the file; return what is imported once the batch is written."""
         if not self.found.failed:
