@@ -20,7 +20,7 @@ SHORTEST_LINE = 24
 LINES = 200
 """Number of lines looked for, the longest first."""
 MANY_LINES = 2_000
-"""The same where short ones are looked for too."""
+"""Number of lines if short ones are looked for too."""
 SHORTEST = 4
 """Characters of a text that is looked for in what must not have it."""
 DEEPEST = 12
