@@ -84,6 +84,9 @@ def move_command(
         recorded = find_conversation(log, sent or f"{known}-{session.id}")
         return _checked(program, conversation, recorded, first_sent(session, recorded))
     folder = session.folder if Path(session.folder).is_dir() and session.folder != "/" else str(Path.cwd())
+    if session.folder not in ("/", folder):
+        notes = (*session.notes, f"its folder {session.folder}, which is not here: {folder} is used")
+        session = session._replace(notes=notes)
     return _moved(program, conversation, session._replace(folder=folder), home)
 
 
