@@ -2,7 +2,7 @@
 
 `import_file` takes a file of any registered format, recognised by its content; `import_files` takes many, and
 `files_in` finds those in a folder. `export_jsonl` writes what another database takes in with the same
-digests, `export_openai` the messages of one agent, `write_pack` evidence for somebody without the log.
+digests, `export_openai` the messages of one agent, `write_pack` evidence for readers without the log.
 `events_from` takes a list of messages that a program holds. `docs/how-to/extend.md` shows an importer.
 
 For a format of one's own: a `Converter` turns each `Record` into `Step`s, with an `EventWriter`, which knows

@@ -14,11 +14,12 @@ from stenolog.plugins import CHANNELS, EXPORTERS, PROGRAMS, TABLES, Reference
 def _program(name: str, *others: Callable[[], object], file: str = "programs") -> Callable[[], object]:
     value = Reference(f"{__package__}.{file}", name.upper().replace("-", "_"))
     register = partial(PROGRAMS.add_late, name, value)
-    return _all(register, *others) if others else register
+    return partial(_each, register, *others) if others else register
 
 
-def _all(*functions: Callable[[], object]) -> Callable[[], object]:
-    return lambda: [each() for each in functions]
+def _each(*functions: Callable[[], object]) -> None:
+    for function in functions:
+        function()
 
 
 _agent = partial(_program, file="agents")

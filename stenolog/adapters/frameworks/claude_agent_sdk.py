@@ -125,7 +125,7 @@ class ClaudeSessionStore:
         while True:
             conversation = self.log[place.name]
             head = _head(conversation)
-            known, count = self._known(conversation, path, head)
+            known, count = self._known_lines(conversation, path, head)
             fresh = list[StoredLine]()
             for line in lines:
                 if not (line.id and line.id in known):
@@ -147,7 +147,7 @@ class ClaudeSessionStore:
                     conversation.append(switch, expected=head.position)
                     return
 
-    def _known(self, conversation: Conversation, path: str, head: Head) -> tuple[set[str], int]:
+    def _known_lines(self, conversation: Conversation, path: str, head: Head) -> tuple[set[str], int]:
         """Return the ids of a session's lines, and how many lines it has."""
         reading = self._readings.get((conversation.stream.key, path))
         if reading is not None and reading.head == head:
@@ -158,9 +158,9 @@ class ClaudeSessionStore:
     def _imported(
         self, place: Place, path: str, fresh: list[StoredLine], last: ModeSwitch, head: Head
     ) -> tuple[Batch, ConversationImport] | None:
-        """Append behind a head what lines say, and then `last`; return how, None if nothing was written.
+        """Append after a head what lines say, and then `last`; return how, None if nothing was written.
 
-        The reading goes on where it ended, unless something else was written since.
+        The reading goes on from its end, unless something else was written since.
         """
         conversation = self.log[place.name]
         reading = self._readings.pop((conversation.stream.key, path), None)
@@ -187,7 +187,7 @@ class ClaudeSessionStore:
         return None if intake.found.failed else (batch, intake)
 
     def _keep(self, path: str, batch: Batch, intake: ConversationImport, known: set[str], lines: int) -> None:
-        """Keep a reading, unless something was written behind it already."""
+        """Keep a reading, unless something was written after it already."""
         conversation = self.log[intake.found.name]
         head = _head(conversation)
         if head.position == intake.position and intake.can_go_on:

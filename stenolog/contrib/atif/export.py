@@ -87,7 +87,7 @@ class LaneTrajectory:
         return self.steps[-1]
 
     def document(self) -> Object:
-        """Return the trajectory, without what its root alone has."""
+        """Return the trajectory, without what only its root has."""
         about: Object = {"name": self.id.agent, "version": self.version}
         if self.card.model:
             about["model_name"] = self.card.model

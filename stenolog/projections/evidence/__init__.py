@@ -1,1 +1,1 @@
-"""Evidence packs: the lines of a file that proves entries and requests to somebody without the log."""
+"""Evidence packs: the lines of a file that proves entries and requests to readers without the log."""

@@ -138,7 +138,7 @@ def signature_line(signature: bytes, key: bytes, by: str, of: str) -> str:
 
 
 def anchor_line(kind: str, of: str, name: str, answer: bytes) -> str:
-    """Return what somebody else answered to the pack's hash."""
+    """Return what an outside server or program answered to the pack's hash."""
     return canonical({"anchor": kind, "of": of, "name": name, "answer": b64encode(answer).decode()})
 
 

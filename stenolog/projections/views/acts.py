@@ -51,7 +51,7 @@ def acts_and_failures(parts: Iterable[Part]) -> tuple[int, int]:
 def has_failed(result: ToolResult) -> bool:
     """Return whether a tool failed: the result is marked so, or a program's output states it.
 
-    Only for what people see: a request has the mark alone, as it was sent.
+    Only for what people see: a request has only the mark, as it was sent.
     """
     if result.is_error or result.source is None:
         return result.is_error

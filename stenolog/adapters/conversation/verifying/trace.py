@@ -180,7 +180,7 @@ class _Subject(_Value):
 
 
 class _Author(_Value):
-    """The name of whoever wrote an entry."""
+    """The name of the author of an entry."""
 
     def is_in(self, content: bytes) -> bool:
         return False

@@ -290,7 +290,7 @@ class EventWriter:
         return self.drain()
 
     def go_on(self, head: int) -> None:
-        """Go on behind a caller's own entry at `head` as a new import of the grown file would."""
+        """Go on after a caller's own entry at `head` as a new import of the grown file would."""
         self._silent.add(head)
         self._next, self.log.head = head + 1, head
         self.log.positions.update(self._new)

@@ -1,1 +1,1 @@
-"""Evidence packs of a conversation: written for somebody without the log, and imported again."""
+"""Evidence packs of a conversation: written for readers without the log, and imported again."""

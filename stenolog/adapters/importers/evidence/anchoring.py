@@ -1,4 +1,4 @@
-"""Anchors of evidence packs: what somebody else answers to a pack's hash.
+"""Anchors of evidence packs: what an outside server or program answers to a pack's hash.
 
 A time stamp of RFC 3161 by HTTP, or the output of a command.
 """

@@ -2,7 +2,7 @@
 
 The format's own importer reads the export. The remainder has, for each entry, the event that this makes and
 the changes to it, or the whole entry if it makes none. It counts only for the document that it was made for:
-one that somebody changed is read as any other of its format.
+one that was changed is read as any other of its format.
 """
 
 from __future__ import annotations

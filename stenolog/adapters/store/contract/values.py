@@ -136,7 +136,7 @@ class PendingInsert(Protocol):
 class CommittedRow(NamedTuple):
     """An entry for a follower of the whole log; `notification` is its commit order.
 
-    `payload` is None if erased or withheld; `topic` tells the latter. `time` is in microseconds since 1970.
+    `payload` is None if erased or withheld; `topic` says which. `time` is in microseconds since 1970.
     """
 
     notification: int

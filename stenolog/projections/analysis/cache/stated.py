@@ -36,14 +36,14 @@ class StatedCall(NamedTuple):
     begun: datetime
     usage: Usage
 
-    def left(self, read: int) -> int:
+    def below(self, read: int) -> int:
         """Return by how many tokens another reading is below what this call left; -1 if it is not that.
 
         Without a word on what was written, it is at most `TOLERANCE` below what was sent.
         """
         used = self.usage
-        below = (used.cache_read + used.cache_write if used.cache_write else used.input) - read
-        return below if read and 0 <= below <= (0 if used.cache_write else TOLERANCE) else -1
+        tokens = (used.cache_read + used.cache_write if used.cache_write else used.input) - read
+        return tokens if read and 0 <= tokens <= (0 if used.cache_write else TOLERANCE) else -1
 
 
 def stated_calls(entries: Sequence[Entry]) -> list[CacheCall]:
@@ -207,7 +207,7 @@ def _reading(read: int, earlier: Sequence[StatedCall]) -> tuple[int, str]:
     if not read:
         return 0, "nothing was read"
     words = f"{read:,} tokens were read"
-    near = [(below, -call.position) for call in earlier if (below := call.left(read)) >= 0]
+    near = [(below, -call.position) for call in earlier if (below := call.below(read)) >= 0]
     if near:
         below, position = min(near)
         left = f"{below:,} fewer than the call at {-position} sent" if below else ""
