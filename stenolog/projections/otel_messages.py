@@ -24,7 +24,8 @@ from .messages.message import EMPTY_BLOBS, Body
 from .requests.as_sent import Patches, as_sent
 from .requests.incremental.series import LaneSeries
 from .requests.pipeline.lane import LaneId
-from .requests.request import sent_under
+from .requests.pipeline.tool_groups import PREVIEW
+from .requests.request import Request, sent_under
 from .requests.sendable import may_be_asked
 
 Object = dict[str, Any]
@@ -111,7 +112,7 @@ class InputMessages:
             request = as_sent(series.request(call.api), call.receipt, self._patches, self._blobs)
         except StenologError:
             return {}
-        lane, body = series.window.lane, request.body
+        lane, body = series.window.lane, _without_preview(request)
         before = {} if self._whole else self._before.get(lane, {})
         if not self._whole:
             self._before[lane] = body
@@ -123,10 +124,21 @@ class InputMessages:
             old = attributes_of(before, [], call.api, tools=self._tools)
             found = {name: value for name, value in found.items() if name == INPUT or old.get(name) != value}
             found["stenolog.input.left_out"] = len(messages) - len(new)
+        if call.receipt is None:
+            found["stenolog.input.rebuilt"] = True
         return found
 
 
 INPUT = "gen_ai.input.messages"
+
+
+def _without_preview(request: Request) -> Body:
+    """Return a request's body without the note for a reader: the model that answered was not sent it."""
+    messages = request.body.get(request.messages_key)
+    if not isinstance(messages, list) or all(part.rule != "preview-note" for part in request.parts):
+        return request.body
+    sent = [message for message in messages if PREVIEW not in json.dumps(message, ensure_ascii=False)]
+    return {**request.body, request.messages_key: sent}
 
 
 def attributes_of(body: Body, messages: Sequence[Any], api: str, *, tools: bool = False) -> Object:

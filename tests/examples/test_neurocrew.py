@@ -71,7 +71,7 @@ def test_the_command_at_the_end_shows_what_the_line_above_tells(
         "  Product Owner at 18: 8 entries, a note that some are missing, not 3 (beyond-last), not 4"
     )
     assert run([*command[:-1], str(undisturbed)]) == 0
-    assert "request for Product Owner at 18" in capsys.readouterr().out
+    assert "request for Product Owner at entry 18" in capsys.readouterr().out
 
 
 def test_no_heading_speaks_of_a_new_start_where_there_was_none(tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ MAIN = "assistant"
 HEADERS = ("header.json", "_journal/start.json")
 SAMPLES = "samples/"
 ATTACHMENT = "attachment://"
+MOST_ATTACHED = 64 * 1024 * 1024
+"""Characters that references may bring into a sample: each is short, and may be repeated without end."""
 FACTS = ("id", "epoch", "target", "choices", "metadata", "limit", "uuid")
 """Fields of a sample beside its messages, for `meta`."""
 OURS = "stenolog"
@@ -60,6 +62,7 @@ class SampleConverter(importers.SessionConverter):
         self.setup.title = importers.title_of(as_str(about.get("task"))) or None
         self._has_prompt = False
         self._taken: set[str] = set()
+        self._spent = 0
 
     def take(self, record: Record) -> list[importers.Step]:
         """Return the steps for a message."""
@@ -146,13 +149,22 @@ class SampleConverter(importers.SessionConverter):
         """Return a value with its attachments in their places."""
         match value:
             case str() if value.startswith(ATTACHMENT):
-                return self._attachments.get(value.removeprefix(ATTACHMENT), value)
+                return self._attached(value)
             case dict():
                 return {name: self._with_attachments(inner) for name, inner in value.items()}
             case list():
                 return [self._with_attachments(inner) for inner in value]
             case _:
                 return value
+
+    def _attached(self, reference: str) -> Json:
+        """Return the text that a reference names; the reference itself beyond `MOST_ATTACHED`."""
+        content = self._attachments.get(reference.removeprefix(ATTACHMENT), reference)
+        self._spent += len(str(content))
+        if self._spent > MOST_ATTACHED:
+            self.ignored["attachment beyond 64 Mi characters in a sample"] += 1
+            return reference
+        return content
 
 
 def _answer_in(event: JsonObject) -> JsonObject:
