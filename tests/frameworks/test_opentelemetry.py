@@ -279,6 +279,25 @@ def test_what_a_model_was_sent_is_exported_for_those_who_ask(tmp_path: Path) -> 
     assert {*sent} - {*(without.attributes or {})} == {"gen_ai.tool.definitions"}
 
 
+def test_an_answer_that_nothing_asked_for_was_sent_no_note_of_ours(tmp_path: Path) -> None:
+    path = tmp_path / "talks.db"
+    with opened(path) as conversation:
+        conversation.append(UserMessage(text="How long?", to=["coder"]))
+        conversation.append(AssistantMessage(agent="coder", text="Three lines."))
+        conversation.append(AssistantMessage(agent="coder", text="Or four."))
+
+    spans = [span.attributes or {} for span in exported(path, content=True) if span.name == "chat"]
+
+    texts = [
+        part["content"]
+        for span in spans
+        for message in json.loads(str(span["gen_ai.input.messages"]))
+        for part in message["parts"]
+    ]
+    assert texts == ["How long?", "How long?", "Three lines."]
+    assert [span["stenolog.input.rebuilt"] for span in spans] == [True, True]
+
+
 def test_an_answer_after_a_compaction_says_so(tmp_path: Path) -> None:
     path = tmp_path / "talks.db"
     with opened(path) as conversation:

@@ -94,6 +94,19 @@ def test_a_sample_is_a_conversation_with_its_tokens_and_its_scores_as_tags(
     assert (note.tags, note.in_context, note.text) == (("match=C",), False, "match=C: Equal.")
 
 
+def test_references_to_an_attachment_do_not_make_a_file_larger_than_its_limit(
+    into: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stenolog.contrib.inspect_ai.samples.MOST_ATTACHED", 20)
+    asked = [{"id": f"q{nth}", "role": "user", "content": "attachment://d41d"} for nth in range(4)]
+
+    report = import_file(into.log, archived(tmp_path / "sums.eval", sample(asked)))
+
+    texts = [entry.event.text for entry in into.log["sums a 1 EvalIdOf"] if hasattr(entry.event, "text")]
+    assert texts[:4] == ["It is 3", "It is 3", "attachment://d41d", "attachment://d41d"]
+    assert report.conversations[0].ignored["attachment beyond 64 Mi characters in a sample"] == 2
+
+
 def bomb(path: Path) -> Path:
     members = {"header.json": b'{"eval": {"task": "x"}}', "samples/1.json": b" " * 80 * 1024 * 1024}
     return write_archive(path, members)
