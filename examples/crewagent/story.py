@@ -65,7 +65,7 @@ class Story:
         """Yield an answer's request, built again: its size, the changes around it, and its cut."""
         if receipt is None:
             return
-        request = self._talk.request("crew", receipt.view)
+        request = self._talk.request("crew", receipt.view, api="openai-chat")
         yield f"  … sent {request.size.messages} messages, {request.size.tokens} tokens"
         around, self._around = self._around, [*_around(request)]
         yield from (f"    {line}" for line in self._around if self._around != around)

@@ -164,7 +164,9 @@ def growth(conversation: Conversation, entry: Entry) -> Iterator[str]:
     """Yield the summaries, with the entries that they replace and the size that this saves."""
     match entry.event:
         case AssistantMessage(purpose="summary", covers=spans):
-            before, after = (conversation.request("librarian", at=entry.position - n) for n in (1, 0))
+            before, after = (
+                conversation.request("librarian", at=entry.position - n, api="openai-chat") for n in (1, 0)
+            )
             yield f"@{entry.position}: a summary for {_in_words(spans)}: {_size(before)} → {_size(after)}"
         case _:
             pass
@@ -172,7 +174,7 @@ def growth(conversation: Conversation, entry: Entry) -> Iterator[str]:
 
 def pruned(conversation: Conversation) -> Iterator[str]:
     """Yield the effect of a budget on the same conversation."""
-    pruned = conversation.request("librarian", policy=Budget(tokens=600) | CAREFUL)
+    pruned = conversation.request("librarian", policy=Budget(tokens=600) | CAREFUL, api="openai-chat")
     gone = ", ".join(f"{run.first}-{run.last} ({run.rule})" for run in pruned.omissions)
     yield f"with a budget of 600 tokens besides: {_size(pruned)}; left out: {gone or 'nothing'}"
     yield "what stays: " + " … ".join(str(said["content"])[:60] for said in pruned.body["messages"][:2])

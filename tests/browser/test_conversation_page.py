@@ -153,3 +153,4 @@ def test_a_link_of_an_entry_leads_to_its_page(visit: Open) -> None:
     page.get_by_role("link", name="Where it went", exact=True).click()
     page.get_by_role("heading", name="Where it went").wait_for()
     assert number_at(page) == 1500
+    page.wait_for_load_state()  # the page is sent while it is worked out

@@ -176,7 +176,7 @@ def test_a_file_that_is_not_imported_has_its_reason_on_the_page_as_text(
 ) -> None:
     (sessions / "<img src=x onerror=alert(1)>.json").write_text('{"<script>alert(1)</script>": 1}')
     with Inspecting(tmp_path, "sessions") as web:
-        shown = web.shows("/importing", "3 files, 2 conversations; 1 not recognised")
+        shown = web.shows("/importing", "3 files, 2 conversations in them; 1 not recognised")
         assert "<script>alert(1)</script>" in shown
         assert "<img src=x onerror=alert(1)>.json" in shown
         assert "<script>alert" not in web.html("/importing")

@@ -134,7 +134,7 @@ def test_each_item_is_the_one_that_the_inspector_draws(demo: stenolog.Conversati
 
 def seen(html: str) -> str:
     """Return the words of some HTML, but for the links to other pages."""
-    return " ".join(unescape(re.sub(r"· <a [^>]*>what changed</a>|<[^>]*>", " ", html)).split())
+    return " ".join(unescape(re.sub(r"· <a [^>]*>(what changed|who asked)</a>|<[^>]*>", " ", html)).split())
 
 
 def test_a_reader_without_a_script_has_the_first_entries(demo: stenolog.Conversation) -> None:

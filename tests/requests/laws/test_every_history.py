@@ -92,8 +92,10 @@ def test_one_lanes_words_are_the_same_whatever_the_conversation_is_called() -> N
         assert requested(renamed, lane, "anthropic", made.seed).bytes == made.request.bytes
 
 
-ELSEWHERE = {"client", "erased", "fields-not-carried", "held", "lost", "no-tools-found", "refused-answer"}
-"""Rules of what no random history holds: erased and lost entries, recorded forms, providers' own fields."""
+ELSEWHERE = {
+    "client", "erased", "fields-not-carried", "held", "lost", "no-tools-found", "refused-answer", "withheld"
+}  # fmt: skip
+"""Rules of what no random history holds: what is gone, recorded forms, providers' own fields."""
 
 
 def test_the_rules_that_explain_requests_are_those_in_the_list() -> None:
