@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from stenolog.frameworks import ag_ui_runs
-from stenolog.importers import Exporter
+from stenolog.importers import Exporter, JsonObject
 
 if TYPE_CHECKING:
     from stenolog import Conversation
 
 
-def write(conversation: Conversation, stream: TextIO, agent: str) -> None:
-    """Write the events as one JSON list. Raises `MissingExtraError`."""
+def document(conversation: Conversation) -> list[JsonObject]:
+    """Return the events. Raises `MissingExtraError`."""
     events = ag_ui_runs(conversation.entries())
-    dumped = [event.model_dump(mode="json", by_alias=True, exclude_none=True) for event in events]
-    json.dump(dumped, stream, ensure_ascii=False, indent=2)
-    stream.write("\n")
+    return [event.model_dump(mode="json", by_alias=True, exclude_none=True) for event in events]
 
 
-TO_AG_UI = Exporter("ag-ui", "AG-UI's serialized events", write)
+TO_AG_UI = Exporter.of_document("ag-ui", "AG-UI's serialized events", document)

@@ -24,7 +24,7 @@ from .messages.message import EMPTY_BLOBS, Body
 from .requests.as_sent import Patches, as_sent
 from .requests.incremental.series import LaneSeries
 from .requests.pipeline.lane import LaneId
-from .requests.pipeline.tool_groups import PREVIEW
+from .requests.pipeline.tool_groups import PREVIEW_RULE
 from .requests.request import Request, sent_under
 from .requests.sendable import may_be_asked
 
@@ -135,9 +135,10 @@ INPUT = "gen_ai.input.messages"
 def _without_preview(request: Request) -> Body:
     """Return a request's body without the note for a reader: the model that answered was not sent it."""
     messages = request.body.get(request.messages_key)
-    if not isinstance(messages, list) or all(part.rule != "preview-note" for part in request.parts):
+    notes = {part.message for part in request.parts if part.rule == PREVIEW_RULE}
+    if not notes or not isinstance(messages, list):
         return request.body
-    sent = [message for message in messages if PREVIEW not in json.dumps(message, ensure_ascii=False)]
+    sent = [message for nth, message in enumerate(messages) if nth not in notes]
     return {**request.body, request.messages_key: sent}
 
 

@@ -27,9 +27,10 @@ from stenolog.domain.erasure import ERASED, WITHHELD, erasure_of
 from stenolog.domain.errors import ConversationNotFoundError, InvalidEventError, PositionNotFoundError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.lanes.state import runs_in_words
-from stenolog.projections.analysis.explain import PREVIEW, Reason, explain, why
+from stenolog.projections.analysis.explain import Reason, explain, why
 from stenolog.projections.messages.rules import RULES
 from stenolog.projections.requests import Request
+from stenolog.projections.requests.pipeline.tool_groups import PREVIEW_RULE
 from stenolog.projections.requests.pipeline.truncation import LONGEST_READ
 from stenolog.projections.terminal_text import one_line
 from stenolog.projections.views.lines import call_in_words, describe
@@ -106,7 +107,9 @@ class OwnHistory:
         now = self._now()
         at = now.asked_at(entry)
         request, answered = now.request(at), now.is_answered(at)
-        reasons = [each for each in why(request, now.entries[:at]) if not (answered and each.rule == PREVIEW)]
+        reasons = [
+            each for each in why(request, now.entries[:at]) if not (answered and each.rule == PREVIEW_RULE)
+        ]
         chosen = [each for each in reasons if message in (None, each.message + 1)]
         if not chosen:
             last = max((each.message for each in reasons), default=-1) + 1

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stenolog.analysis import settings
 from stenolog.errors import CallerError
@@ -45,12 +45,6 @@ OF_AGENTS: Mapping[str, tuple[type, ...]] = {"reasoning_effort": (str, float), "
 COUNTS = ("total_prompt_tokens", "total_completion_tokens", "total_cached_tokens")
 MILLION = 1_000_000
 Object: TypeAlias = dict[str, Any]
-
-
-def write(conversation: Conversation, stream: TextIO, agent: str) -> None:
-    """Write the conversation as one JSON document."""
-    json.dump(document(conversation), stream, ensure_ascii=False, indent=2)
-    stream.write("\n")
 
 
 def document(conversation: Conversation) -> Object:
@@ -330,4 +324,4 @@ def _metrics(usage: Usage) -> Object:
     return made
 
 
-TO_ATIF = Exporter("atif", "an ATIF trajectory", write)
+TO_ATIF = Exporter.of_document("atif", "an ATIF trajectory", document)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from stenolog.analysis import settings
 from stenolog.errors import CallerError
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
 VERSION = 2
 UNNAMED = "none/none"
 """The name of a model that no card and no answer names."""
-
-
-def write(conversation: Conversation, stream: TextIO, agent: str) -> None:
-    """Write the log as one JSON document."""
-    json.dump(document(conversation), stream, ensure_ascii=False, indent=2)
-    stream.write("\n")
 
 
 def document(conversation: Conversation) -> JsonObject:
@@ -177,4 +171,4 @@ def _usage(entries: Sequence[Entry]) -> JsonObject:
     }
 
 
-TO_INSPECT_AI = Exporter("inspect-ai", "a log of inspect_ai", write)
+TO_INSPECT_AI = Exporter.of_document("inspect-ai", "a log of inspect_ai", document)

@@ -23,11 +23,10 @@ from stenolog.projections.messages.sizes import COUNTERS
 from stenolog.projections.messages.sizes import Counter as TokenCounter
 from stenolog.projections.requests import LaneId, Request, RequestPart, asked_api, build
 from stenolog.projections.requests.lane_rates import LaneRates
+from stenolog.projections.requests.pipeline.tool_groups import PREVIEW_RULE
 from stenolog.projections.terminal_text import one_line
 from stenolog.projections.views.lines import describe
 from stenolog.projections.views.tool_pairs import pair
-
-from .explain import PREVIEW
 
 CompactionKind: TypeAlias = Literal["summary", "hidden", "reset"]
 EntryFate: TypeAlias = Literal["kept", "only in the summary", "gone", "new"]
@@ -172,7 +171,7 @@ def _tokens_by_position(parts: Iterable[RequestPart]) -> dict[int, int]:
     """Return the tokens by entry; a part of several counts at the first."""
     tokens: dict[int, int] = defaultdict(int)
     for part in parts:
-        if part.rule != PREVIEW and part.message >= 0:
+        if part.rule != PREVIEW_RULE and part.message >= 0:
             for index, position in enumerate(part.positions):
                 tokens[position] += 0 if index else tokens_of([part])
     return tokens

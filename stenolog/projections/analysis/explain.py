@@ -29,6 +29,7 @@ from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.lane_rates import LaneRates
 from stenolog.projections.requests.part_texts import part_text
 from stenolog.projections.requests.pipeline.lane_apis import lane_apis
+from stenolog.projections.requests.pipeline.tool_groups import PREVIEW_RULE
 from stenolog.projections.requests.sendable import may_be_asked
 from stenolog.projections.views.lines import describe
 
@@ -36,8 +37,6 @@ from .blame import Reference, references
 
 Fate: TypeAlias = Literal["kept", "reworded", "added", "held", "dropped", "a setting"]
 FATES: tuple[Fate, ...] = ("kept", "reworded", "added")
-PREVIEW = "preview-note"
-"""The rule of a note at an entry that says nothing of it."""
 
 
 class Form(NamedTuple):
@@ -127,7 +126,7 @@ def explain(
 def form(request: Request, entry: Entry) -> Form:
     """Return an entry's form in a request."""
     position = entry.position
-    parts = [part for part in request.parts if position in part.positions and part.rule != PREVIEW]
+    parts = [part for part in request.parts if position in part.positions and part.rule != PREVIEW_RULE]
     gone = [run for run in request.omissions if run.first <= position <= run.last]
     if not parts:
         rules = tuple(dict.fromkeys(run.rule for run in gone))

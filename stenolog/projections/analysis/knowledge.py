@@ -20,9 +20,10 @@ from stenolog.projections.requests import LaneId, Request, build, check_takes_pa
 from stenolog.projections.requests.as_sent import SentForms
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.pipeline.lane_apis import known_api
+from stenolog.projections.requests.pipeline.tool_groups import PREVIEW_RULE
 from stenolog.projections.requests.request import known_policy
 
-from .explain import PREVIEW, some_requests
+from .explain import some_requests
 
 Proof: TypeAlias = Literal["own", "receipt", "rebuilt", "cause", "delivered", "next"]
 PROOFS: Mapping[Proof, str] = {
@@ -140,7 +141,7 @@ def told_of(request: Request) -> set[int]:
     return {
         position
         for part in request.parts
-        if part.rule not in FRONT and part.rule != PREVIEW
+        if part.rule not in FRONT and part.rule != PREVIEW_RULE
         for position in part.positions
     }
 

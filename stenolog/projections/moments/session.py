@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from hashlib import sha1
@@ -18,6 +18,7 @@ from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import EPOCH, Entry
 from stenolog.domain.errors import AgentNotFoundError, InvalidEventError
 from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.domain.lanes.state import runs_in_words
 from stenolog.domain.parts import FilePart, ImagePart, Part, ProviderPart, ReasoningPart, TextPart, ToolCall
 from stenolog.domain.policy import Policy
 from stenolog.projections.formats import format_of
@@ -88,6 +89,7 @@ class SessionFile(NamedTuple):
 
 def _uuid(namespace: str, name: str) -> str:
     """Return the UUID of version 5: only the name decides it, no clock or chance."""
+    # By hand: nothing of `uuid`, which has both, is used in projections.
     hashed = bytearray(sha1(bytes.fromhex(namespace.replace("-", "")) + name.encode()).digest()[:16])
     hashed[6], hashed[8] = hashed[6] & 0x0F | 0x50, hashed[8] & 0x3F | 0x80
     found = hashed.hex()
@@ -195,12 +197,9 @@ def _in_words(lost: Iterable[tuple[str, Sequence[int]]]) -> tuple[str, ...]:
     for rule, positions in lost:
         found.setdefault(rule, set()).update(positions)
     return tuple(
-        f"{_LOST[rule]}: {', '.join(_ranges(at))}" if at else _LOST[rule] for rule, at in found.items()
+        f"{_LOST[rule]}: {runs_in_words(runs(sorted(at)))}" if at else _LOST[rule]
+        for rule, at in found.items()
     )
-
-
-def _ranges(positions: Iterable[int]) -> Iterator[str]:
-    return (f"{first}-{last}" if last > first else f"{first}" for first, last in runs(sorted(positions)))
 
 
 def session_of(log: Sequence[Entry], agent: str, blobs: Mapping[str, bytes]) -> AgentSession:

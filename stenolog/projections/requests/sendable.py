@@ -23,6 +23,7 @@ from stenolog.projections.messages.sizes import Size
 from .pipeline.budget import limits
 from .pipeline.must_stay import must_keep, positions_of
 from .pipeline.omissions import merge_runs
+from .pipeline.tool_groups import PREVIEW_RULE
 from .pipeline.view import Contents, View
 from .request import Request, RequestCode
 
@@ -234,7 +235,7 @@ def over_budget(
     budget = view.policy.budget
     if budget is None or request.size.fits(limits(budget)):
         return "", ()
-    is_preview = any(part.rule == "preview-note" for part in request.parts)
+    is_preview = any(part.rule == PREVIEW_RULE for part in request.parts)
     # The note of a preview is never sent.
     size = request.size.minus(Size(messages=is_preview))
     over = [

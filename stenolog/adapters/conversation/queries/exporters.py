@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from stenolog.adapters.plugins import LazyRegistry, ProgramRegistry
 from stenolog.adapters.store.reading.handle import StreamHandle
@@ -44,6 +44,18 @@ class Exporter:
     write_redacted: Callable[..., object] | None = None
     write_pack: Callable[..., Any] | None = None
     write_session: Callable[[AgentSession], SessionFile] | None = None
+
+    @classmethod
+    def of_document(cls, name: str, title: str, document: Callable[..., object]) -> Exporter:
+        """Return the exporter of a format that is one JSON document: `document(conversation)`."""
+
+        def write(conversation: StreamHandle, stream: TextIO, agent: str) -> None:
+            import json  # late: plugins register exporters in every program
+
+            json.dump(document(conversation), stream, ensure_ascii=False, indent=2)
+            stream.write("\n")
+
+        return cls(name, title, write)
 
 
 class _Exporters(ProgramRegistry[Exporter]):

@@ -20,6 +20,8 @@ from .attribution_style import AttributionStyle
 from .measure import HIDDEN, INTERRUPTED, RUNNING, UNRECORDED
 
 PREVIEW = note("a preview: there is nothing to answer here yet")
+PREVIEW_RULE = "preview-note"
+"""The rule of that note, which is in no request that is sent."""
 TURN = note("it is your turn")
 
 
@@ -179,4 +181,4 @@ def preview_note(last: Message | None) -> list[Message]:
     positions = last.positions[-1:] if last else ()
     if last is not None and (last.rule == "shared" or last.stop == PAUSED):
         return [Message("user", (TextPart(text=TURN),), positions, "turn-note", "added")]
-    return [Message("user", (TextPart(text=PREVIEW),), positions, "preview-note", "added")]
+    return [Message("user", (TextPart(text=PREVIEW),), positions, PREVIEW_RULE, "added")]

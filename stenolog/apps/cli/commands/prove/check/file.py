@@ -30,10 +30,10 @@ from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import StenologError
 from stenolog.domain.events import ToolResult
 from stenolog.domain.lanes.decide import not_run_results
-from stenolog.projections.analysis.explain import PREVIEW
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.messages.rules import RULES
 from stenolog.projections.requests import Omission, Request, lanes
+from stenolog.projections.requests.pipeline.tool_groups import PREVIEW_RULE
 from stenolog.projections.requests.sendable import no_agent
 
 if TYPE_CHECKING:
@@ -310,7 +310,7 @@ def _end(shown: tuple[tuple[Entry, ...], Request] | None, *, verbose: bool) -> I
 def _preview(request: Request) -> str:
     if request.ready:
         return ""
-    closed = any(part.rule == PREVIEW for part in request.parts)
+    closed = any(part.rule == PREVIEW_RULE for part in request.parts)
     end = "; with a closing note the provider would take it" if closed else ""
     return f"nothing to send: {request.reason}{end}"
 
