@@ -180,7 +180,7 @@ BAKERY = Path(__file__).parents[2] / "docs" / "examples" / "session.jsonl"
 TRANSCRIPTS = SHARED / "transcripts"
 MOST_COPIED = 250_000
 ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-DONE = re.compile(r"30\d files, \d+ conversations; 1 not recognised")
+DONE = re.compile(r"30\d files, \d+ conversations in them; 1 not recognised")
 QUESTION = "How many loaves does oven.py bake at most?"
 NEW = "Is this one new?"
 DROP = """([name, text]) => {
