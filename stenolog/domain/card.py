@@ -1,9 +1,9 @@
 """The card of an agent: its configuration, with the policy that chooses its context."""
 
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
-from .base.model import Json, Many, frozen_value
+from .base.model import Integer, Json, Many, frozen_value
 from .errors import InvalidEventError
 from .policy import policy
 from .values import Tool
@@ -34,6 +34,9 @@ class AgentCard:
 
     `tools` None: not known; tools that it called get stubs. `parameters` are the provider's own (temperature,
     max_tokens …). `policy` chooses the context: a value of `stenolog.context`, stored as JSON.
+    `context_limit` is the largest request, in tokens as its budget counts them, since a larger one was
+    refused; 0: not known. `patched` are the fields that were set while the agent worked, such as "model"; a
+    team that starts again leaves them as they are.
     """
 
     from_shorthand = staticmethod(from_shorthand)
@@ -47,3 +50,12 @@ class AgentCard:
         policy: Any = {}
     else:
         policy: Json = field(default_factory=dict)
+    context_limit: Integer = 0
+    patched: Many[str] = ()
+
+
+def with_patches(card: AgentCard, known: AgentCard | None) -> AgentCard:
+    """Return a card with the fields that were patched on the known one."""
+    if known is None or not known.patched:
+        return card
+    return replace(card, patched=known.patched, **{name: getattr(known, name) for name in known.patched})

@@ -58,8 +58,18 @@ def _without_words(card: AgentCard) -> AgentCard:
         for slot, rule in card.policy.items()
         if isinstance(rule, dict)
     }
-    tools = card.tools and tuple(construct(Tool, name=one.name, approval=one.approval) for one in card.tools)
-    return construct(AgentCard, model=card.model, provider=card.provider, tools=tools, policy=rules)
+    tools = card.tools and tuple(
+        construct(Tool, name=one.name, approval=one.approval, ends_run=one.ends_run) for one in card.tools
+    )
+    return construct(
+        AgentCard,
+        model=card.model,
+        provider=card.provider,
+        tools=tools,
+        policy=rules,
+        context_limit=card.context_limit,
+        patched=card.patched,
+    )
 
 
 def _effects_of_rule(slot: str, rule: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

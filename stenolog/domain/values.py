@@ -62,21 +62,36 @@ class Signature:
 
 
 @frozen_value
-class Control:
-    """A person's command to the engine.
+class Question:
+    """A question that a running tool asks a person.
 
-    `approve` and `refuse` name one call by `call`; `cancel` and `continue` name a lane by `agent` and `task`.
-    `arguments` of an `approve`, a JSON object, replace the model's. `identity` is who decided, in free text,
-    and `signature` theirs.
+    `choices` are the answers to choose from; empty: any. `expects` is the JSON Schema of the answer; empty: a
+    text.
     """
 
-    action: Literal["approve", "refuse", "cancel", "continue"]
+    text: str
+    choices: Many[str] = ()
+    expects: Json = field(default_factory=dict)
+
+
+@frozen_value
+class Control:
+    """A command to the engine: a person's, or a tool's that asks a person.
+
+    `approve` and `refuse` name one call by `call`; `cancel` and `continue` name a lane by `agent` and `task`.
+    `ask` has the `question` of a call, `answer` its answer, as JSON. `arguments` of an `approve`, a JSON
+    object, replace the model's. `identity` is who decided, in free text, and `signature` theirs.
+    """
+
+    action: Literal["approve", "refuse", "cancel", "continue", "ask", "answer"]
     call: CallRef | None = None
     agent: str = ""
     task: str = ""
     arguments: str = ""
     identity: str = ""
     signature: Signature | None = None
+    question: Question | None = None
+    answer: str = ""
 
 
 @frozen_value
@@ -146,6 +161,8 @@ class Tool:
     parameters: Json = field(default_factory=dict)
     approval: bool = False
     """True: a person approves each call before it runs."""
+    ends_run: bool = False
+    """True: after a result that is no error, the agent's model is not called again."""
     strict: bool | None = None
     """True: the provider holds the model to the schema; None: its default."""
     provider: str = ""

@@ -217,7 +217,7 @@ ILLEGAL: dict[str, tuple[list[Event], Event, str]] = {
         [CALLED],
         tell("continue", agent="coder"),
         "user_message: continued, but lane coder is awaiting_tools; "
-        "legal now: asked, answered, resulted, erred, cancelled, joined, left",
+        "legal now: asked, answered, resulted, questioned, erred, cancelled, joined, left",
     ),
     "leaving of one who is not there": (
         [],

@@ -103,6 +103,7 @@ def test_what_is_legal_is_what_the_table_lists() -> None:
         "resulted",
         "approved",
         "refused",
+        "questioned",
         "erred",
         "cancelled",
         "joined",

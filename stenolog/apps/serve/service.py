@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from stenolog._version import __version__
 from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.adapters.conversation.queries.plain_json import entry_data, event_from_json, plain, when
-from stenolog.adapters.engine.journal.journal import ClaimedEffect
+from stenolog.adapters.engine.journal.work import ClaimedEffect
 from stenolog.adapters.tools.calls import as_approved, call_at
 from stenolog.domain.base.near_names import closest
 from stenolog.domain.entry import Entry, NewEntry

@@ -96,13 +96,15 @@ def _refused_by(state: State, message: events.UserMessage) -> Iterator[OpenCall]
     if message.author_kind != "person" or not message.parts:
         return
     for where in hearing(state, message):
-        yield from (call for call in state.lane(where).calls if call.approval)
+        yield from (call for call in state.lane(where).calls if call.waits)
 
 
 def _control(state: State, control: Control, command: events.UserMessage) -> tuple[events.Event, ...]:
     match control.action:
         case "approve" | "refuse":
             return _judge(state, control, command)
+        case "ask" | "answer":
+            return _question(state, control, command)
         case "cancel":
             # A lane at rest has nothing to stop, and an entry that stops nothing is not written.
             busy = [lane for lane in _able(state, control, "cancelled", command) if lane.status != "idle"]
@@ -131,7 +133,7 @@ def _judge(state: State, control: Control, command: events.UserMessage) -> tuple
     found = named_call(state, control.call) if control.call is not None else None
     if control.arguments and (control.action != "approve" or not _is_object(control.arguments)):
         raise _illegal(command, f"arguments {control.arguments:.100}", "a JSON object, of an approve")
-    if found is not None and found[1].approval:
+    if found is not None and (found[1].approval or (found[1].question and control.action == "refuse")):
         return (command, *not_run_results([found[1]], REFUSED)) if control.action == "refuse" else (command,)
     # Approved already, or in need of no approval: nothing is left to do.
     if found is not None and control.action == "approve":
@@ -143,6 +145,33 @@ def _judge(state: State, control: Control, command: events.UserMessage) -> tuple
         f"{control.action} of a call that awaits no approval",
         f"to approve or refuse {names}" if names else "neither, for no call awaits approval",
     )
+
+
+def _question(state: State, control: Control, command: events.UserMessage) -> tuple[events.Event, ...]:
+    """Return a tool's question, or the answer to it."""
+    found = named_call(state, control.call) if control.call is not None else None
+    if control.action == "ask":
+        if found is None or found[1].waits or control.question is None:
+            raise _illegal(command, "ask of a call that does not run", "a question of an open call that runs")
+        return (command,)
+    if found is not None and found[1].question and _is_json(control.answer):
+        return (command,)
+    asking = [call for _, call in state.open_calls() if call.question]
+    names = ", ".join(f"{call.entry}[{call.nth}] {call.name}" for call in asking)
+    what = (
+        f"answer {control.answer:.100}"
+        if found and found[1].question
+        else "answer of a call that asks nothing"
+    )
+    raise _illegal(command, what, f"to answer {names}, as JSON" if names else "no answer, for no call asks")
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _is_object(text: str) -> bool:

@@ -51,7 +51,8 @@ class RunTool(NamedTuple):
 
 
 Effect: TypeAlias = CallModel | RunTool
-EffectResult: TypeAlias = AssistantMessage | LlmError | ToolResult
+EffectResult: TypeAlias = AssistantMessage | LlmError | ToolResult | UserMessage
+"""The entry by which an effect ends; a message is a tool's question: once answered, the call runs again."""
 
 
 def effects(state: State) -> list[Effect]:
@@ -62,9 +63,9 @@ def effects(state: State) -> list[Effect]:
         match next_is.do:
             case "call_model":
                 due.append(CallModel(lane, next_is.cause, next_is.attempt, next_is.time))
-            # Calls that need no approval, or have it, do not wait for the others.
+            # Calls that wait for no person do not wait for the others.
             case "run_tools" | "ask_approval":
-                due.extend(RunTool(lane, call) for call in lane.calls if not call.approval)
+                due.extend(RunTool(lane, call) for call in lane.calls if not call.waits)
             case _:
                 pass
     return due
@@ -82,6 +83,9 @@ def as_recorded(result: EffectResult, *, is_wanted: bool) -> EffectResult:
     if is_wanted:
         return result
     match result:
+        case UserMessage():
+            # For the timeline only: a call that was stopped asks nobody any more.
+            return replace(result, control=None, in_context=False, tags=(*result.tags, LATE))
         case ToolResult():
             return replace(result, tags=(*result.tags, LATE))
         case AssistantMessage():

@@ -44,6 +44,7 @@ Trigger: TypeAlias = Literal[
     "erred",
     "approved",
     "refused",
+    "questioned",
     "cancelled",
     "continued",
     "joined",
@@ -55,8 +56,9 @@ TRIGGERS: Final[dict[Trigger, str]] = {
     "answered": "the agent's model has answered",
     "resulted": "one of the agent's tool calls has its result",
     "erred": "the agent's model call failed",
-    "approved": "a person approved a call",
+    "approved": "a person approved a call, or answered its question",
     "refused": "a person refused a call",
+    "questioned": "one of the agent's tools asks a person",
     "cancelled": "a person, or the loss of the connection to one, stopped the agent",
     "continued": "a person told the agent to go on",
     "joined": "the agent takes part",
@@ -73,8 +75,9 @@ STATES: Final[tuple[Status, ...]] = (
 )
 GUARDS: Final = {
     "has_calls": "the answer calls tools",
-    "awaits_approval": "some open call still needs a person's approval",
+    "awaits_approval": "some open call still needs a person's approval or answer",
     "calls_open": "some call still has no result",
+    "has_ended": "a result has ended the run, and nothing was said since",
     "will_retry": "the error says when it will be tried again",
     "asked_since": "something arrived while the answer was being written, which it has not seen",
 }
@@ -102,11 +105,13 @@ TRANSITIONS: Final[list[dict[str, Any]]] = [
     _row("answered", _OPEN, "idle"),
     _row("resulted", _AT_CALLS, "awaiting_approval", "awaits_approval"),
     _row("resulted", _AT_CALLS, "awaiting_tools", "calls_open"),
+    _row("resulted", _AT_CALLS, "idle", "has_ended"),
     _row("resulted", _AT_CALLS, "awaiting_llm"),
     _row("approved", "awaiting_approval", "awaiting_approval", "awaits_approval"),
     _row("approved", "awaiting_approval", "awaiting_tools"),
     # The result of the refused call closes it; until then no call of the answer may run.
     _row("refused", "awaiting_approval", None),
+    _row("questioned", _AT_CALLS, "awaiting_approval"),
     _row("erred", _FREE, "awaiting_llm", "will_retry"),
     _row("erred", _FREE, "failed"),
     # The lane waits for its calls, and not for its model.

@@ -175,7 +175,9 @@ PAUSED = "pause_turn"
 class OpenCall(NamedTuple):
     """A tool call without its result: the entry that holds it, and its index there.
 
-    `approved` is the position of its approval (0: none), which gave other arguments if `edited`.
+    `approved` is the position of its approval (0: none), which gave other arguments if `edited`. `question`
+    is the position of the question that its tool waits for (0: none), `questions` the number asked so far.
+    `ends`: a result that is no error ends the agent's run.
     """
 
     entry: str
@@ -186,6 +188,14 @@ class OpenCall(NamedTuple):
     approval: bool = False
     approved: int = 0
     edited: bool = False
+    question: int = 0
+    questions: int = 0
+    ends: bool = False
+
+    @property
+    def waits(self) -> bool:
+        """True while a person has to approve it, or to answer its tool."""
+        return self.approval or bool(self.question)
 
 
 class LaneState(NamedTuple):
@@ -195,7 +205,8 @@ class LaneState(NamedTuple):
     of its last answer, and `seen` the view that this was built on. `calls` are its calls without a result,
     while the lane awaits tools or an approval. `steps` counts its answers since a person last spoke to it,
     `attempt` the failures in a row, the last of `category`. `response` is the foreign id of that answer:
-    further messages of that id are parts of the same response.
+    further messages of that id are parts of the same response. `has_ended`: a result has ended the run, and
+    calls beside it are still open.
     """
 
     agent: str
@@ -211,6 +222,7 @@ class LaneState(NamedTuple):
     seen: int = 0
     category: str = ""
     response: str = ""
+    has_ended: bool = False
 
     @property
     def address(self) -> str:
@@ -255,9 +267,9 @@ class State(NamedTuple):
     """The state of the conversation after `position`; nothing in it can be changed.
 
     `waiting` is the position of a message that no agent was there to answer. `approvals` names, per agent,
-    the tools whose calls a person must approve. `summaries` are those in force, until a larger one contains
-    them, or an entry hides or resets their messages. `turns` is the turn rule as recorded, `turn_state` its
-    state.
+    the tools whose calls a person must approve, `endings` those that end its run. `summaries` are those in
+    force, until a larger one contains them, or an entry hides or resets their messages. `turns` is the turn
+    rule as recorded, `turn_state` its state.
     """
 
     position: int = 0
@@ -265,6 +277,7 @@ class State(NamedTuple):
     members: tuple[str, ...] = ()
     waiting: int = 0
     approvals: Annotated[Mapping[str, tuple[str, ...]], Check(FrozenDict)] = FrozenDict()
+    endings: Annotated[Mapping[str, tuple[str, ...]], Check(FrozenDict)] = FrozenDict()
     summaries: tuple[Summary, ...] = ()
     blocked: Blocked | None = None
     anomalies: int = 0
@@ -347,7 +360,7 @@ def decision(state: State, lane: LaneState) -> Decision:
         case "awaiting_tools":
             return Decision("run_tools", cause=lane.answered, calls=lane.calls)
         case "awaiting_approval":
-            asks = tuple(call for call in lane.calls if call.approval)
+            asks = tuple(call for call in lane.calls if call.waits)
             return Decision("ask_approval", cause=lane.answered, calls=asks)
         case "failed":
             why = f"failed: {lane.category}" if lane.category else "failed"

@@ -44,8 +44,9 @@ INITIAL = State()
 HOLDS: MappingProxyType[str, Callable[[LaneState], bool]] = MappingProxyType(
     {
         "has_calls": lambda lane: bool(lane.calls),
-        "awaits_approval": lambda lane: True in [call.approval for call in lane.calls],
+        "awaits_approval": lambda lane: True in [call.approval or call.question > 0 for call in lane.calls],
         "calls_open": lambda lane: bool(lane.calls),
+        "has_ended": lambda lane: lane.has_ended,
         "will_retry": lambda lane: lane.retry_at is not None,
         "asked_since": lambda lane: lane.asked > lane.seen,
     }

@@ -6,7 +6,7 @@ The lifecycle decides whether a lane can be moved so (see `step`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from stenolog.domain import events
 from stenolog.domain.base.model import FrozenDict
@@ -123,12 +123,19 @@ def _ask(lane: LaneState, position: int, steps: int, reason: str = "") -> LaneTr
     # While calls are open, a message from outside may stand between two parts of one response.
     response = lane.response if lane.calls else ""
     asked = lane._replace(asked=position, attempt=attempt, retry_at=retry_at, steps=steps, response=response)
+    if lane.calls:
+        # What is said meanwhile is answered, so that no result ends the run before.
+        asked = asked._replace(
+            has_ended=False, calls=tuple([call._replace(ends=False) for call in lane.calls])
+        )
     return LaneTrigger(asked, "asked", reason)
 
 
 def _controlled(state: State, message: events.UserMessage, position: int) -> Interpretation:
     control = message.control
     assert control is not None, "see `_on_user_message`"
+    if control.action in ("ask", "answer"):
+        return _on_question(state, control, position)
     if control.action in ("approve", "refuse"):
         return _on_approval(state, control, position)
     lanes = turn_taking.control_targets(state, control)
@@ -154,6 +161,22 @@ def _on_approval(state: State, control: Control, position: int) -> Interpretatio
     judged = approved if call.approval else call
     calls = tuple(judged if other is call else other for other in lane.calls)
     return Interpretation(state, (LaneTrigger(lane._replace(calls=calls), "approved"),))
+
+
+def _on_question(state: State, control: Control, position: int) -> Interpretation:
+    """Record a tool's question, or its answer, after which the call runs again."""
+    found = named_call(state, control.call) if control.call is not None else None
+    is_asked = control.action == "ask"
+    if found is None or found[1].waits is is_asked:
+        return Interpretation(state, anomaly=f"{control.action}: no such call is open")
+    lane, call = found
+    if is_asked:
+        judged = call._replace(question=position, questions=call.questions + 1)
+    else:
+        judged = call._replace(question=0)
+    calls = tuple(judged if other is call else other for other in lane.calls)
+    trigger: Trigger = "questioned" if is_asked else "approved"
+    return Interpretation(state, (LaneTrigger(lane._replace(calls=calls), trigger),))
 
 
 def _stop(lane: LaneState, trigger: Trigger) -> LaneTrigger:
@@ -189,6 +212,7 @@ def _on_answer(state: State, message: events.AssistantMessage, entry: Entry) -> 
         steps=steps,
         session=session,
         response=response,
+        has_ended=False,
     )
     impulses = [LaneTrigger(answered, "answered")]
     if message.to:
@@ -227,9 +251,9 @@ def _calls(state: State, message: events.AssistantMessage, entry: Entry) -> tupl
     found = message.tool_calls
     if not found:
         return ()
-    asks = state.approvals.get(message.agent, ())
+    asks, ends = state.approvals.get(message.agent, ()), state.endings.get(message.agent, ())
     calls = [
-        OpenCall(entry.id, entry.position, nth, call.id, call.name, call.name in asks)
+        OpenCall(entry.id, entry.position, nth, call.id, call.name, call.name in asks, ends=call.name in ends)
         for nth, call in enumerate(found)
     ]
     return tuple(calls)
@@ -257,7 +281,9 @@ def _resulted(state: State, result: events.ToolResult, position: int) -> Interpr
         return Interpretation(state, anomaly=anomaly)
     lane, call = found
     rest = tuple([other for other in lane.calls if other is not call])
-    return Interpretation(state, (LaneTrigger(lane._replace(calls=rest, asked=position), "resulted"),))
+    ended = lane.has_ended or (call.ends and not result.is_error)
+    after = lane._replace(calls=rest, asked=position, has_ended=ended)
+    return Interpretation(state, (LaneTrigger(after, "resulted"),))
 
 
 def _on_error(state: State, error: events.LlmError) -> Interpretation:
@@ -286,7 +312,8 @@ def _switched(state: State, switch: events.ModeSwitch) -> Interpretation:
     turns = switch.turns if isinstance(switch.turns, TurnPolicy) else None
     now = state._replace(
         members=members_after(state.members, switch),
-        approvals=_approvals(state.approvals, switch),
+        approvals=_tools(state.approvals, switch, "approval"),
+        endings=_tools(state.endings, switch, "ends_run"),
         summaries=tuple(summary for summary in state.summaries if not _ends(switch, summary)),
     )
     now = turn_taking.apply_turn_rule(state, now, turns, is_set=switch.turns is not events.UNCHANGED)
@@ -330,11 +357,12 @@ def _ends(switch: events.ModeSwitch, summary: Summary) -> bool:
     return isinstance(hides, tuple) and any(position in span for span in hides)
 
 
-def _approvals(
-    known: Mapping[str, tuple[str, ...]], switch: events.ModeSwitch
+def _tools(
+    known: Mapping[str, tuple[str, ...]], switch: events.ModeSwitch, flag: Literal["approval", "ends_run"]
 ) -> FrozenDict[tuple[str, ...]]:
+    """Return each agent's tools with a flag after a mode switch."""
     changed = {
-        agent: tuple(tool.name for tool in (card.tools if card and card.tools else ()) if tool.approval)
+        agent: tuple(tool.name for tool in (card.tools if card and card.tools else ()) if getattr(tool, flag))
         for agent, card in switch.cards.items()
     }
     return FrozenDict({agent: tools for agent, tools in {**known, **changed}.items() if tools})

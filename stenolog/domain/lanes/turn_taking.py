@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, Event, LlmError, UserMessage
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
 from stenolog.domain.values import Control, TurnPolicy
 
 from .lifecycle import BUSY
@@ -177,6 +177,9 @@ def _turn(state: State, where: str, entry: Entry) -> TurnView:
     view = entry.position
     if lane.status == "closed":
         how = "left"
+    elif isinstance(event, ToolResult):
+        # A result came to rest with it: its tool ends the run.
+        how, view = "answered", lane.seen
     elif isinstance(event, AssistantMessage):
         token = state.turns.options.get("pass_token") if state.turns is not None else None
         how = "passed" if isinstance(token, str) and token and is_pass(event, token) else "answered"

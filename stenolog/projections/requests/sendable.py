@@ -196,7 +196,7 @@ def _unsendable(view: View, end: Message | None) -> NotSent:
                 "tools", _calls(len(stands.calls), "has no result yet", "have no result yet"), _places(stands)
             )
         case "awaiting_approval":
-            waiting = sum(call.approval for call in stands.calls)
+            waiting = sum(call.waits for call in stands.calls)
             return NotSent("approval", _calls(waiting, "awaits approval", "await approval"), _places(stands))
         case "closed":
             return NotSent("left", "the agent has left")

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
-from typing import NamedTuple
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.conversation.queries import folds
@@ -51,44 +50,9 @@ from stenolog.projections.requests import Request
 
 from .effect_names import Key, key, model_key, tool_key
 from .live_state import LiveState, dequeue
+from .work import ClaimedEffect, FinishedEffect, Poll, unwritten
 
 RECEIPT = folds.Json(Receipt)
-
-
-class FinishedEffect(NamedTuple):
-    """Finished effect, with its result as an event."""
-
-    event: Callable[[], EffectResult]
-    """Return the event to append."""
-    replacement: Callable[[InvalidEventError], EffectResult]
-    """Return the event in place of one that no log can hold."""
-
-
-# For the whole process: the next runner on the conversation writes what an earlier one could not.
-unwritten: dict[str, FinishedEffect] = {}
-"""Results that are not in the log yet, by the idempotency keys of their effects."""
-
-
-class ClaimedEffect(NamedTuple):
-    """Claimed effect, with the request of a model call or the call of a tool."""
-
-    effect: Effect
-    claim: Claim
-    request: Request | None = None
-    call: ToolCall | None = None
-
-
-class Poll(NamedTuple):
-    """Work to do now: claimed effects, effects that others hold, and the seconds until the next one is due.
-
-    `unasked` are calls whose backend must be asked first whether it remembers. `again`: poll again at once.
-    """
-
-    claimed: tuple[ClaimedEffect, ...] = ()
-    held: tuple[Key, ...] = ()
-    unasked: tuple[CallModel, ...] = ()
-    due: float | None = None
-    again: bool = False
 
 
 class Journal(LiveState):
@@ -120,14 +84,19 @@ class Journal(LiveState):
         unwritten[claim.key] = finished
         with suppress(ClaimLostError):
             try:
-                self._append_result(claim, finished.event())
+                self._append_result(claim, finished.event(), finished)
             # A model or a tool gave what no log can hold; the claim must still come to an end.
             except InvalidEventError as error:
-                self._append_result(claim, finished.replacement(error))
+                self._append_result(claim, finished.replacement(error), finished)
         unwritten.pop(claim.key, None)
 
-    def _append_result(self, claim: Claim, event: EffectResult) -> None:
-        self.append_decided(lambda: (as_recorded(event, is_wanted=self._is_wanted(claim)),), claim)
+    def _append_result(self, claim: Claim, event: EffectResult, finished: FinishedEffect) -> None:
+        def decided() -> Iterable[Event]:
+            if self._is_wanted(claim):
+                return event, *finished.then(event, self)
+            return (as_recorded(event, is_wanted=False),)
+
+        self.append_decided(decided, claim)
 
     def append_decided(self, decide: Callable[[], Iterable[Event]], claim: Claim | None = None) -> None:
         """Append the decided events, and remove the claim; on a version conflict, read and decide again.

@@ -25,7 +25,8 @@ from stenolog.domain.lanes.effects import (
 )
 
 from .effect_names import key
-from .journal import ClaimedEffect, Journal
+from .journal import Journal
+from .work import ClaimedEffect
 
 DIED = "the process that made this call died"
 STOPPED = "the engine was stopped"

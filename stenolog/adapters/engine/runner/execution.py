@@ -10,8 +10,9 @@ from functools import partial
 from itertools import count
 from typing import ParamSpec, TypeVar
 
-from stenolog.adapters.engine.journal.journal import ClaimedEffect, FinishedEffect, Journal
+from stenolog.adapters.engine.journal.journal import Journal
 from stenolog.adapters.engine.journal.recovery import pause_after
+from stenolog.adapters.engine.journal.work import ClaimedEffect, FinishedEffect
 from stenolog.adapters.engine.mentions import mentioned
 from stenolog.adapters.engine.model_calls.dispatch import DispatchCheck
 from stenolog.adapters.engine.model_calls.model_call import (
