@@ -173,9 +173,9 @@ def compile_table(declared: Machine) -> Table:
     table: dict[tuple[Status, Trigger], tuple[Row, ...]] = {}
     for trigger, event in declared.events.items():
         for source, ways in event.transitions.items():
-            rows = tuple(_compiled(trigger, source, way) for way in ways)
+            rows = tuple([_compiled(trigger, source, way) for way in ways])
             # Without a last row that always holds, an entry could fall through and count as an anomaly.
-            if rows[-1].guards or any(_hides(row, later) for row, later in combinations(rows, 2)):
+            if rows[-1].guards or True in [_hides(row, later) for row, later in combinations(rows, 2)]:
                 raise ValueError(
                     f"({source}, {trigger}): expected a last row without guards, and every row to be reached"
                 )
@@ -186,7 +186,7 @@ def compile_table(declared: Machine) -> Table:
 def _compiled(trigger: str, source: str, way: Any) -> Row:
     if way.before or way.after or way.prepare:
         raise ValueError(f"({source}, {trigger}): a callback is declared; effects belong to the engine")
-    guards = tuple((condition.func, condition.target) for condition in way.conditions)
+    guards = tuple([(condition.func, condition.target) for condition in way.conditions])
     if unknown := [name for name, _ in guards if name not in GUARDS]:
         raise ValueError(f"({source}, {trigger}): unknown guards {unknown}")
     return Row(guards, way.dest)

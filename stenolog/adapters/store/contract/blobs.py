@@ -14,7 +14,7 @@ from .recorder import LogRecorder
 MOST_UNPACKED = 100_000_000
 """Bytes of a blob that are read: a small one may unpack to very many."""
 SHA = re.compile(rb"[0-9a-f]{64}")
-_IS_HEX = bytes(chr(byte) in "0123456789abcdef" for byte in range(256))
+_IS_HEX = bytes([chr(byte) in "0123456789abcdef" for byte in range(256)])
 # Among 64 digits in a row, eight of every eighth byte are digits, one behind the other.
 _ALL_HEX = bytes([True] * 8)
 
