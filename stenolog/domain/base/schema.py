@@ -93,12 +93,12 @@ def _schema(kind: Any) -> CoreSchema:
 
 @cache
 def _value(cls: Any) -> CoreSchema:
-    hints = get_type_hints(cls, include_extras=True)
-    arguments = [core.dataclass_field(each.name, _field(each, hints[each.name])) for each in fields(cls)]
+    hints, declared = get_type_hints(cls, include_extras=True), {each.name: each for each in fields(cls)}
+    arguments = [core.dataclass_field(name, _field(each, hints[name])) for name, each in declared.items()]
     return core.dataclass_schema(
         cls,
         core.dataclass_args_schema(cls.__name__, arguments),
-        [each.name for each in fields(cls)],
+        [*declared],
         slots=True,
         config=core.CoreConfig(
             title=cls.__name__, strict=True, extra_fields_behavior="forbid", allow_inf_nan=False
@@ -107,7 +107,9 @@ def _value(cls: Any) -> CoreSchema:
 
 
 def _field(declared: Any, kind: Any) -> CoreSchema:
-    schema, factory = _schema(kind), declared.default_factory
+    # Most fields are of a plain type; this is done for each field of an event in each new process.
+    schema = PLAIN[kind] if isinstance(kind, type) and kind in PLAIN else _schema(kind)
+    factory = declared.default_factory
     if declared.default is not MISSING:
         return core.with_default_schema(schema, default=declared.default)
     if factory is MISSING:
