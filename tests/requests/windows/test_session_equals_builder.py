@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from stenolog import AgentCard, AssistantMessage, Entry, ModeSwitch, ToolCall, ToolResult, UserMessage
-from stenolog.context import Budget
+from stenolog.context import Budget, LastN
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.policy import Policy, policy
 from stenolog.events import Origin, PositionRange, Receipt
@@ -145,6 +145,18 @@ def test_a_result_that_becomes_late_counts_once_more_in_a_budget() -> None:
     )
     for messages in range(4, 12):
         assert compare(log, LaneId("coder"), policy(Budget(messages=messages)), ["plain"]) == len(log)
+
+
+def test_a_result_whose_call_was_hidden_before_it_came_counts_against_what_stays() -> None:
+    """It is shown without its call, whose placeholder counts no more."""
+    log = entries(
+        AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c1", name="shell")]),
+        ModeSwitch(hides=[PositionRange(first=1, last=1)]),
+        ToolResult(call_id="c1", text="1"),
+        *[UserMessage(text="More")] * 3,
+    )
+    for number in (1, 2, 3):
+        assert compare(log, LaneId("coder"), policy(LastN(number)), ["plain"]) == len(log)
 
 
 @pytest.mark.parametrize("seed", [4772, 7596, 7718])

@@ -49,6 +49,7 @@ from .frozen import (
     FrozenPrefix,
     TailContents,
     WindowRow,
+    changes_context,
     freeze,
     is_plain,
     moves_others,
@@ -128,6 +129,8 @@ class Window(View):
         """
         kept_by, rate = self._kept_by if self.holes else None, self.rate
         arrival = super().take(entry)
+        if arrival.rule and changes_context(entry.event):
+            self._answered = 0
         row = None if arrival.rule else self._row(entry)
         is_plain = row is not None and row.plain
         if not is_plain and thaws(self.frozen, entry, arrival.pair, shown=row is not None):
