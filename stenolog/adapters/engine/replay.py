@@ -25,13 +25,14 @@ from stenolog.adapters.conversation.queries.requests.lanes import api_of
 from stenolog.adapters.conversation.queries.requests.sent_forms import in_sent_form
 from stenolog.adapters.models.base import Model, ModelRequest, Progress, StreamItem
 from stenolog.adapters.tools.base import Attachment, BaseTool, ToolContext, ToolOutput
+from stenolog.adapters.tools.calls import note_of
 from stenolog.adapters.tools.functions import as_runnables
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import ModelError, ReplayMismatchError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.lanes.state import address
 from stenolog.domain.parts import AssistantPart, ProviderPart, RefusalPart, TextPart, ToolCall, UserPart
-from stenolog.domain.values import Receipt, Tool
+from stenolog.domain.values import CallRef, Control, Receipt, Tool
 from stenolog.projections.formats.base import Format
 from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
 from stenolog.projections.json_checks import first_difference
@@ -138,10 +139,13 @@ class Replay:
         waiting = self._results[call.lane, call.name, call.arguments]
         return waiting.popleft() if waiting else None
 
-    def content(self, result: ToolResult) -> tuple[str | Attachment, ...]:
+    def content(self, recorded: RecordedResult) -> tuple[str | Attachment, ...]:
         """Return a result as its tool gave it, with the whole text in place of a preview."""
+        result, note = recorded.event, note_of(recorded.call)
         whole = self.conversation.log.blobs[result.blob].decode() if result.blob else ""
-        return tuple(map(self.media, with_text(result.parts, whole) if whole else result.parts))
+        given = map(self.media, with_text(result.parts, whole) if whole else result.parts)
+        # The engine puts the note before it once more.
+        return tuple(each.removeprefix(note) if isinstance(each, str) else each for each in given)
 
     def media(self, part: UserPart) -> str | Attachment:
         """Return a part of a result as a tool gives it."""
@@ -242,7 +246,7 @@ class _Tool(BaseTool):
         if found is None:
             return ToolOutput(("not recorded",), is_error=True)
         await self.recording.order.turn(found.position, found.made)
-        return ToolOutput(self.recording.content(found.event), found.event.is_error, found.event.meta)
+        return ToolOutput(self.recording.content(found), found.event.is_error, found.event.meta)
 
 
 def _answers(entries: list[Entry]) -> Iterator[RecordedAnswer]:
@@ -257,10 +261,15 @@ def _answers(entries: list[Entry]) -> Iterator[RecordedAnswer]:
 
 
 def _results(entries: list[Entry]) -> Iterator[RecordedResult]:
-    """Yield the results of calls that the log has."""
-    pairing, results = ToolCallIndex(), dict[str, Entry]()
+    """Yield the results of calls that the log has, each call with the arguments that it ran with."""
+    pairing, results, changed = ToolCallIndex(), dict[str, Entry](), dict[CallRef, str]()
     for entry in entries:
         found = pairing.take(entry)
+        match entry.event:
+            case UserMessage(control=Control(action="approve", call=CallRef() as approved) as control):
+                changed[approved] = control.arguments
+            case _:
+                pass
         if isinstance(entry.event, AssistantMessage):
             results[entry.id] = entry
         elif found is not None and found.call is not None:
@@ -268,6 +277,9 @@ def _results(entries: list[Entry]) -> Iterator[RecordedResult]:
             assert isinstance(entry.event, ToolResult), "only results make pairs"
             assert isinstance(answer.event, AssistantMessage), "and only answers make calls"
             its = answer.event.tool_calls[call.key.nth]
+            its = replace(
+                its, arguments=changed.get(CallRef(entry=call.entry, index=call.key.nth)) or its.arguments
+            )
             yield RecordedResult(
                 address(call.agent, call.task), answer.position, entry.position, its, entry.event
             )

@@ -34,5 +34,9 @@ def with_metadata(outcome: ToolOutput, ran: ToolCall, call: OpenCall) -> ToolOut
     """Return a call's result; if its arguments were changed, it begins with those used."""
     if not call.edited:
         return outcome
-    note = f"[The user changed the arguments of this call. It ran with {ran.arguments}]"
-    return outcome._replace(content=(note, *outcome.content))
+    return outcome._replace(content=(note_of(ran), *outcome.content))
+
+
+def note_of(ran: ToolCall) -> str:
+    """Return the words that begin the result of a call whose arguments were changed."""
+    return f"[The user changed the arguments of this call. It ran with {ran.arguments}]"
