@@ -10,15 +10,23 @@ from typing import Any, NamedTuple, TypeAlias
 
 import stenolog
 from stenolog import Log, testing
+from stenolog.apps.workers.queues import queue_of
 from stenolog.testing import CrashPoint
 
-from .in_schemas import connected, is_chosen
+from .in_schemas import address_of, connected, is_chosen
 
 COUNTED = {"stored_events": "entry", "claims": "claim", "drafts": "draft", "blobs": "blob"}
 """The tables whose changes are told, with the word for a row of them."""
 TABLES = (*COUNTED, "conversations", "history", "tracking", "processes", "pins")
+JOBS = ("procrastinate_workers", "procrastinate_jobs", "procrastinate_events")
+"""The tables of the workers' queue, in a schema beside the log's, if a worker has made it."""
 # A settled claim's fence must not come again.
-NUMBERED = {"conversations": "stream", "claims": "fence", "blobs": "number"}
+NUMBERED = {
+    "conversations": "stream",
+    "claims": "fence",
+    "blobs": "number",
+    **dict.fromkeys(JOBS, "id"),
+}
 """The tables whose rows are numbered by the server."""
 Rows: TypeAlias = Mapping[str, bytes]
 """The rows of each table as the server copies them."""
@@ -79,30 +87,56 @@ def _watched(log: Log, path: Path, world: Callable[[], Any]) -> Iterator[list[Cu
 
 
 def _read(path: Path) -> Rows:
-    """Return the rows of a log as of one moment."""
+    """Return the rows of a log as of one moment, with those of its queue."""
     with connected(path) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         rows = {}
-        for table in TABLES:
-            with connection.cursor().copy(f"COPY {table} TO STDOUT".encode()) as copy:
+        for table in (*TABLES, *(JOBS if _has_jobs(connection, path) else ())):
+            with connection.cursor().copy(f"COPY {_named(table, path)} TO STDOUT".encode()) as copy:
                 rows[table] = b"".join(copy)
         return rows
 
 
 def _write(path: Path, rows: Rows) -> None:
     """Give a log these rows in place of its own."""
+    if JOBS[0] in rows:
+        with stenolog.open(path) as log:
+            queue_of(log)
     with connected(path) as connection:
-        connection.execute("; ".join(f"DELETE FROM {table}" for table in TABLES))
+        # Its triggers have done their work: what they wrote is among the rows.
+        connection.execute("SET LOCAL session_replication_role = replica")
+        tables = [*TABLES, *(JOBS if _has_jobs(connection, path) else ())]
+        connection.execute("; ".join(f"DELETE FROM {_named(table, path)}" for table in tables).encode())
         for table, said in rows.items():
-            with connection.cursor().copy(f"COPY {table} FROM STDIN".encode()) as copy:
+            with connection.cursor().copy(f"COPY {_named(table, path)} FROM STDIN".encode()) as copy:
                 copy.write(said)
         # Whoever was killed at that instant has not renewed its lease since.
         connection.execute("UPDATE processes SET seen = seen - interval '1 day'")
-        for table, column in NUMBERED.items():
+        if JOBS[0] in rows:
+            workers = _named(JOBS[0], path)
             connection.execute(
-                f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), 1000 + max({column})) "
-                f"FROM {table}".encode()
+                f"UPDATE {workers} SET last_heartbeat = last_heartbeat - interval '1 day'".encode()
             )
+        for table in NUMBERED.keys() & set(tables):
+            column, name = NUMBERED[table], _named(table, path)
+            connection.execute(
+                f"SELECT setval(pg_get_serial_sequence('{name}', '{column}'), "
+                f"1000 + coalesce(max({column}), 0)) FROM {name}".encode()
+            )
+
+
+def _named(table: str, path: Path) -> str:
+    """Return a table's name within the schema of a path, or within that of its queue."""
+    return f"{_schema(path)}_jobs.{table}" if table in JOBS else table
+
+
+def _schema(path: Path) -> str:
+    return address_of(path).rpartition("=")[2]
+
+
+def _has_jobs(connection: Any, path: Path) -> bool:
+    found = connection.execute("SELECT to_regclass(%s)", (_named(JOBS[0], path),)).fetchone()
+    return found is not None and found[0] is not None
 
 
 def _changed(before: Rows | None, now: Rows) -> str:
