@@ -250,5 +250,7 @@ def test_who_asks_again_by_the_same_id_has_the_answer_that_is_there_and_no_model
         log["t"].append(UserMessage(text="Thanks.", to=["b"]))
         log["t"].append(AssistantMessage(agent="b", text="You are welcome."))
         later = asyncio.run(main(log))
+        log["t"].erase(2, reason="A request", by="Ann")
+        erased = asyncio.run(main(log))
 
-    assert [first, again, later] == [WHOLE] * 3
+    assert [first, again, later, erased] == [WHOLE] * 4

@@ -12,6 +12,7 @@ from stenolog.adapters.engine.journal.live_state import LiveState, enqueue
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.card import AgentCard, with_patches
 from stenolog.domain.entry import Entry, NewEntry
+from stenolog.domain.erasure import is_erased
 from stenolog.domain.errors import AgentNotFoundError, VersionConflictError
 from stenolog.domain.events import UNCHANGED, Event, ModeSwitch, UserMessage
 from stenolog.domain.lanes.decide import decide
@@ -143,7 +144,8 @@ def _was_said(live: LiveState, words: Input) -> bool:
     conversation = live.conversation
     found = conversation.entry_by_id(words.id) if words.id else None
     if found is None or not isinstance(found.event, UserMessage):
-        return False
+        # An erased message was said; its words are not there to be compared.
+        return found is not None and is_erased(found.event)
     message = words.message
     # The entry was marked with the workflow run of its time, which the message is not.
     earlier = replace(found.event, run=message.run, node=message.node)
