@@ -18,7 +18,7 @@ from stenolog.projections.requests import lanes
 from stenolog.projections.requests.incremental.series import from_window, window, windows
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.sendable import takes_part
-from tests.requests.histories import BLOBS, crowded, history
+from tests.requests.histories import BLOBS, at_work, crowded, history
 from tests.requests.judging import HERE, MODELS, faults
 from tests.requests.lossless import unaccounted
 from tests.requests.policies import SMALL
@@ -71,7 +71,7 @@ def tried(seeds: Iterable[int]) -> Found:
     """Return the faults of the requests of some histories."""
     found = Found()
     for seed in seeds:
-        random, entries = Random(seed), crowded(seed) if seed % 4 == 1 else history(seed)
+        random, entries = Random(seed), (history, crowded, history, at_work)[seed % 4](seed)
         name = random.choice(list(SMALL))
         positions = {len(entries), random.randint(1, len(entries))}
         for lane in lanes(entries):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -22,7 +23,18 @@ from stenolog import (
     ToolResult,
     UserMessage,
 )
-from stenolog.events import CallRef, Control, Origin, PositionRange, Receipt, Unknown, Usage, WorkflowRun
+from stenolog.context import Budget, LastN
+from stenolog.domain.values import Question
+from stenolog.events import (
+    CallRef,
+    Control,
+    Origin,
+    PositionRange,
+    Receipt,
+    Unknown,
+    Usage,
+    WorkflowRun,
+)
 from stenolog.parts import FilePart, ImagePart, ProviderPart, ReasoningPart, RefusalPart
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -100,6 +112,103 @@ def crowded(seed: int) -> list[Entry]:
         log += _behind(log, [AssistantMessage(agent="coder", tool_calls=calls), *shown])
         log += _behind(log, [UserMessage(text="go on")] * random.randint(0, 1))
     return log
+
+
+def at_work(seed: int) -> list[Entry]:
+    """Return a history into which an engine wrote what it asked, changed, refused and handed on."""
+    random, log = Random(seed), history(seed)
+    for nth in range(random.randint(1, 5)):
+        behind = random.randint(0, len(log))
+        made = random.choice(RECORDS)(random, log[:behind])
+        log[behind:behind] = [
+            Entry("fuzz", 0, f"w{nth}_{i}", START, "", event) for i, event in enumerate(made)
+        ]
+    return [entry._replace(position=position) for position, entry in enumerate(log, 1)]
+
+
+def _asked(random: Random, log: list[Entry]) -> list[Event]:
+    """Return a tool's question, mostly with its answer."""
+    call = random.choice(_calls(log))
+    question = Question(text=random.choice(TEXTS), choices=random.choice(((), ("yes", "no"))))
+    said = UserMessage(control=Control(action="answer", call=call, answer='"yes"'))
+    asked = Control(action="ask", call=call, question=question)
+    asks = UserMessage(author="coder", author_kind="agent", control=asked)
+    return [asks, *[said] * random.randint(0, 1)]
+
+
+def _calls(log: list[Entry]) -> list[CallRef]:
+    answers = [entry for entry in log if isinstance(entry.event, AssistantMessage)]
+    found = [
+        CallRef(entry=entry.id, index=nth)
+        for entry in answers
+        if isinstance(entry.event, AssistantMessage)
+        for nth in range(len(entry.event.tool_calls))
+    ]
+    return found[-3:] or [CallRef(entry="e1")]
+
+
+def _patched(random: Random, log: list[Entry]) -> list[Event]:
+    """Return a change of what an agent is sent, as it was recorded at work."""
+    limits = (0, 10, 80, 300, 5_000)
+    changes: tuple[dict[str, Any], ...] = (
+        {"model": "claude-opus-5", "provider": "anthropic"},
+        {"persona": "Today is Monday."},
+        {"context_limit": random.choice(limits)},
+        {"context_limit": random.choice(limits), "policy": LastN(4)},
+        {"policy": random.choice(({}, LastN(2), Budget(tokens=200)))},
+    )
+    changed = random.choice(changes)
+    card = replace(_card(random), patched=[*changed], **changed)
+    return [ModeSwitch(cards={random.choice(AGENTS): card})]
+
+
+def _handed_on(random: Random, log: list[Entry]) -> list[Event]:
+    """Return the result of a call that hands on, and the message to who takes over."""
+    meta: dict[str, Any] = {"stenolog": {"handoff": {"to": "reviewer"}}}
+    call = random.choice(_calls(log))
+    result = ToolResult(call_id=random.choice(IDS), call=call, text="Handed on.", meta=meta)
+    meta = {"stenolog": {"handoff": {"call": call.index}}}
+    cause = max(1, len(log))
+    said = UserMessage(
+        text=random.choice(TEXTS),
+        author="coder",
+        author_kind="agent",
+        to=["reviewer"],
+        cause=cause,
+        meta=meta,
+    )
+    return [result, *_patched(random, log)[: random.randint(0, 1)], said]
+
+
+def _refused(random: Random, log: list[Entry]) -> list[Event]:
+    """Return an answer that was not accepted, after which the model is asked again."""
+    verdict: dict[str, Any] = {"kind": "refused", "by": "output", "reason": "no number"}
+    error = LlmError(
+        agent=random.choice(AGENTS),
+        category="invalid_response",
+        message=random.choice(TEXTS),
+        parts=tuple(_part(random) for _ in range(random.randint(1, 3))),
+        attempt=1,
+        retry_at=START,
+        meta={"stenolog": {"verdict": verdict}},
+    )
+    return [error] * random.randint(1, 2)
+
+
+def _replaced(random: Random, log: list[Entry]) -> list[Event]:
+    """Return an answer, and the one that a check put in its place."""
+    verdict: dict[str, Any] = {"kind": "replaced", "by": "polite", "reason": "rude"}
+    answer = AssistantMessage(agent=random.choice(AGENTS), parts=[_part(random) for _ in range(2)])
+    other = AssistantMessage(
+        agent=answer.agent,
+        parts=[_part(random) for _ in range(random.randint(1, 2))],
+        replaces=len(log) + 1,
+        meta={"stenolog": {"verdict": verdict}},
+    )
+    return [answer, other]
+
+
+RECORDS = (_asked, _asked, _patched, _patched, _handed_on, _refused, _replaced)
 
 
 def _result_of(call: ToolCall) -> Event:

@@ -15,10 +15,14 @@ from stenolog.projections.formats import FORMATS, format_of
 from stenolog.projections.formats.checks import Body, Finding, IncrementalValidator, Law, law, per_message
 from stenolog.projections.requests import lanes, proofs
 from stenolog.projections.requests.incremental import series
+from stenolog.projections.requests.incremental.series import from_window, windows
 from stenolog.projections.requests.incremental.session import RequestSession
 from stenolog.projections.requests.proofs import Checked, checked, invalid_requests
-from tests.requests.histories import BLOBS, history
-from tests.requests.judging import MODELS, complaints, needs_judges
+from stenolog.projections.requests.sendable import takes_part
+from tests.random_cases import seeds
+from tests.requests.histories import BLOBS, at_work, history
+from tests.requests.judging import MODELS, complaints, faults, needs_judges
+from tests.requests.policies import SMALL
 from tests.requests.sessions import session_log
 
 APIS = ("openai-chat", "anthropic")
@@ -138,6 +142,20 @@ def test_requests_are_made_one_from_the_other(monkeypatch: pytest.MonkeyPatch) -
 
     assert len(list(checked(session_log(1, 50), apis=APIS, all_prefixes=True))) == 50 * 3 * 2
     assert sorted(made) == sorted(APIS * 3)
+
+
+@needs_judges
+@seeds(6, slow=200, nightly=4_000)
+def test_every_prefix_of_what_an_engine_wrote_makes_a_valid_request(seeds: range) -> None:
+    """Questions, patched cards, hand-offs, refused and replaced answers, wherever they stand."""
+    for seed in seeds:
+        log, name = at_work(seed), Random(seed).choice([*SMALL])
+        for lane in lanes(log):
+            made = (each for each in windows(log, lane, SMALL[name]) if takes_part(each))
+            for each in (window for window in made if window.state.blocked is None):
+                requests = {api: from_window(each, api, BLOBS) for api in MODELS}
+                found = [fault for api, request in requests.items() for fault in faults(api, request)]
+                assert found == [], (seed, name, lane.address, each.position)
 
 
 @needs_judges

@@ -29,7 +29,7 @@ from stenolog.projections.requests.sendable import may_be_asked
 from tests.random_cases import seeds
 from tests.requests.corpus import TRANSCRIPTS, conversations, files
 from tests.requests.given import log as entries
-from tests.requests.histories import BLOBS, history
+from tests.requests.histories import BLOBS, at_work, history
 from tests.requests.policies import REAL, SMALL
 from tests.requests.sessions import late_results, session_log
 
@@ -196,6 +196,8 @@ def compare_generated(seed: int) -> None:
     log = history(seed, longest=30)
     if seed % 5 == 0:
         log = session_log(seed, 60) if seed % 2 == 0 else late_results(seed, 60)
+    if seed % 5 == 4:
+        log = at_work(seed)
     chosen = random.choice([None, *SMALL.values()])
     for lane in (*lanes(log), STRANGER):
         compare(log, lane, chosen, random.sample([*FORMATS], len(FORMATS)), BLOBS)
