@@ -44,8 +44,10 @@ class Stage(Protocol):
     async def within(self, process: Process, work: Callable[[], list[Entry]]) -> list[Entry]:
         """Do something in a thread of the process."""
 
-    def run(self, process: Process, name: str, message: str | None, id: str, on_input: OnInput) -> None:
-        """Have a process run a conversation, from now on."""
+    def run(
+        self, process: Process, name: str, message: str | None, id: str, on_input: OnInput, leaves: int = 0
+    ) -> None:
+        """Have a process run a conversation, from now on; its caller `leaves` after so many events."""
 
     def kill(self, process: Process) -> None:
         """Kill a process."""
@@ -97,6 +99,14 @@ async def say(stage: Stage, process: Process, number: int, which: int) -> list[E
 async def go_on(stage: Stage, process: Process, number: int, which: int) -> list[Entry]:
     """Run the conversation without a word."""
     stage.run(process, _name(stage, which), None, "", "next")
+    return []
+
+
+@action(2)
+async def look_in(stage: Stage, process: Process, number: int, which: int) -> list[Entry]:
+    """Say something, perhaps, and leave the run in its middle."""
+    message = f"message {number}" if which % 2 else None
+    stage.run(process, _name(stage, which), message, f"m{number}", "next", leaves=1 + which // 4 % 6)
     return []
 
 

@@ -21,6 +21,8 @@ from stenolog.engine import LaneState
 from stenolog.projections.requests.builder import build_reference
 from stenolog.requests import Request, validate
 
+from .orders import Orders
+
 TEAM = ("ann", "bob")
 """The agents whose lanes every run works on; only its caller runs a worker's lane."""
 NOT_RUN = (CANCELLED, LEFT, REFUSED)
@@ -39,6 +41,7 @@ class Known:
     digest: str = GENESIS.hex()
     state: State = INITIAL
     outcomes: Counter[tuple[object, ...]] = field(default_factory=Counter)
+    orders: Orders = field(default_factory=Orders)
     inherited: int = 0
     is_erased: bool = False
     """True if words of it were erased: processes that have it open may still have them in memory."""
@@ -212,8 +215,12 @@ class Watcher:
         known.is_erased = known.is_erased or is_gone(entry.event)
         if erasure := erasure_of(entry.event):
             self._erase(name, known, erasure.positions)
+        broken = known.orders.take(entry)
         if entry.position <= known.inherited:
             return
+        if broken:
+            rule, _, found = broken.partition(": ")
+            raise BrokenInvariantError(f"{rule}: {name}: at {entry.position}: {found}")
         for outcome in self._outcomes(entry):
             known.outcomes[outcome] += 1
             if known.outcomes[outcome] > 1:

@@ -309,11 +309,13 @@ def one_thread(loop: ClockLoop) -> Iterator[None]:
     world = {"chance": lambda: 0.5, "stopwatch": loop.time}  # of the teams that work in forks
     real = {name: getattr(WORLD, name) for name in world}
     threads = SimpleNamespace(get_ident=lambda: loop.job)
+    memory = _Memory()
     time = SimpleNamespace(monotonic=lambda: loop.now, sleep=lambda _: None)
     with (
         mock.patch.object(liveness, "LivenessLock", _Lock),
         mock.patch.object(runner, "threading", threads),
-        mock.patch.object(journal, "unwritten", _Memory()),
+        mock.patch.object(journal, "unwritten", memory),
+        mock.patch.object(runner, "unwritten", memory),
         mock.patch.object(recovery, "time", time),
     ):
         _set(WORLD, world)

@@ -177,10 +177,12 @@ class Simulation:
         """Do some work in a thread of the process."""
         return await asyncio.to_thread(work)
 
-    def run(self, process: Process, name: str, message: str | None, id: str, on_input: OnInput) -> None:
+    def run(
+        self, process: Process, name: str, message: str | None, id: str, on_input: OnInput, leaves: int = 0
+    ) -> None:
         """Start a run of a conversation in a process."""
         if not process.is_dead:
-            main = self._run(process, name, message, id, on_input)
+            main = self._run(process, name, message, id, on_input, leaves)
             task = self.loop.spawn(main, process.context.copy())
             self._running[task] = process, name
 
@@ -243,7 +245,7 @@ class Simulation:
         self._checked(lambda: self.watcher.acknowledged(entries))
 
     async def _run(
-        self, process: Process, name: str, message: str | None, id: str, on_input: OnInput
+        self, process: Process, name: str, message: str | None, id: str, on_input: OnInput, leaves: int
     ) -> None:
         try:
             for _ in range(20):
@@ -252,6 +254,9 @@ class Simulation:
                     async for happened in running:
                         if isinstance(happened, EntryAppended):
                             self._checked(partial(self.watcher.acknowledged, [happened.entry]))
+                        if leaves := leaves - 1:
+                            continue
+                        break
                     return
                 except StoreTimeoutError as error:
                     if AS_DECIDED not in str(error):

@@ -13,6 +13,7 @@ from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.store.sqlite import appends as sqlite_appends
 from stenolog.adapters.store.sqlite.statements import claim_rows
 from stenolog.adapters.store.sqlite.turn.transaction import Transaction
+from stenolog.domain.lanes import triggers
 from tests.postgres.in_schemas import is_chosen
 from tests.simulation.simulation import Outcome, simulate
 
@@ -69,8 +70,20 @@ def stale_snapshot(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(folds, "load_checkpoint", stale)
 
 
+def forgotten_end(patch: pytest.MonkeyPatch) -> None:
+    """Call an agent's model though a tool has ended its run."""
+    resulted = triggers._resulted
+
+    def forgetful(*given: Any) -> triggers.Interpretation:
+        found = resulted(*given)
+        impulses = [each._replace(lane=each.lane._replace(has_ended=False)) for each in found.impulses]
+        return found._replace(impulses=tuple(impulses))
+
+    patch.setattr(triggers, "_resulted", forgetful)
+
+
 @pytest.mark.about_file("the faults are planted in its transactions")
-@pytest.mark.parametrize("plant", [lost_fence, skipped_commit, stale_snapshot])
+@pytest.mark.parametrize("plant", [lost_fence, skipped_commit, stale_snapshot, forgotten_end])
 def test_a_planted_fault_is_found_within_a_thousand_seeds(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,11 +56,14 @@ class World:
 
     def team(self, process: Process) -> Team:
         """Return a process's team: the same agents everywhere, with models and tools of its own."""
-        ann: list[Any] = deeds(self, "look", "feed", "note", "deploy")
+        ann: list[Any] = deeds(self, "look", "feed", "note", "deploy", "finish")
         if self.delegates:
             eve = self._agent("eve", process, deeds(self, "look", "feed"))
             ann.append(AgentTool(eve, context=self.delegates))  # type: ignore[arg-type]
-        agents = [self._agent("ann", process, ann), self._agent("bob", process, deeds(self, "look", "feed"))]
+        agents = [
+            self._agent("ann", process, ann),
+            self._agent("bob", process, deeds(self, "look", "feed", "finish")),
+        ]
         return Team(agents, turns=self.turns, on_unknown=self.on_unknown, world=process.world)  # type: ignore[arg-type]
 
     def alone(self, name: str) -> Agent:
@@ -122,7 +125,9 @@ class Talker(Model):
     def _tools(self, prompt: ModelRequest) -> list[str]:
         if self.agent == "zoe" or not prompt.body.get("tools", self.api == "plain"):
             return []
-        known = ["look", "feed"]
+        if self.agent == "eve":
+            return ["look", "feed"]
+        known = ["look", "feed", "finish"]
         if self.agent == "ann":
             known += ["note", "deploy", *(["ask_eve"] if self.world.delegates else [])]
         return known
@@ -133,10 +138,10 @@ class Deed(BaseTool):
 
     stops = True
 
-    def __init__(self, world: World, name: str, repeat: RetrySafety, approval: bool) -> None:
+    def __init__(self, world: World, name: str) -> None:
         self.world = world
-        self.repeat = repeat
-        self.spec = Tool(name=name, description="Do it.", parameters=PARAMETERS, approval=approval)
+        self.repeat, marks = DEEDS[name]
+        self.spec = Tool(name=name, description="Do it.", parameters=PARAMETERS, **marks)
 
     async def run(self, call: ToolContext) -> ToolOutput:
         world = self.world
@@ -151,14 +156,15 @@ class Deed(BaseTool):
 
 
 PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
-DEEDS: dict[str, tuple[RetrySafety, bool]] = {
-    "look": ("safe", False),
-    "feed": ("never", False),
-    "note": ("keyed", False),
-    "deploy": ("never", True),
+DEEDS: dict[str, tuple[RetrySafety, dict[str, Any]]] = {
+    "look": ("safe", {}),
+    "feed": ("never", {}),
+    "note": ("keyed", {}),
+    "deploy": ("never", {"approval": True}),
+    "finish": ("never", {"ends_run": True}),
 }
 
 
 def deeds(world: World, *names: str) -> list[Any]:
     """Return the tools of these names."""
-    return [Deed(world, name, *DEEDS[name]) for name in names]
+    return [Deed(world, name) for name in names]
