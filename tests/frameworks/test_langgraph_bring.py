@@ -12,6 +12,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.checkpoint import sqlite
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command, interrupt
@@ -138,11 +139,18 @@ def billing(saver: Any) -> Any:
     return graph.compile(checkpointer=saver)
 
 
+class NoInvoices(JsonPlusSerializer):
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        if isinstance(obj, Invoice):
+            raise TypeError("an Invoice")
+        return super().dumps_typed(obj)
+
+
 def test_a_bring_that_fails_leaves_nothing_and_one_after_it_brings_all(log: Log, old: Any) -> None:
     billing(old).invoke(ASKED, ONE)
 
-    with pytest.raises(CallerError, match="Invoice"):
-        LangGraphSaver(log).bring(old, "one")
+    with pytest.raises(TypeError, match="Invoice"):
+        LangGraphSaver(log, serde=NoInvoices()).bring(old, "one")
     assert "one" not in log
     saver = LangGraphSaver(log, allow=[Invoice])
     saver.bring(old, "one")
@@ -170,6 +178,15 @@ def test_writes_that_are_missing_come_with_the_next_bring(log: Log, old: Any) ->
     written = log["one"].position
     assert saver.bring(old, "one") == 0
     assert log["one"].position == written
+
+
+def test_checkpoints_put_with_the_versions_of_another_saver_go_on(log: Log, old: Any) -> None:
+    talking(old).invoke(ASKED, ONE)
+    last, saver = old.get_tuple(ONE), LangGraphSaver(log)
+    here: Any = {"configurable": {"thread_id": "one", "checkpoint_ns": ""}}
+    saver.put(here, last.checkpoint, last.metadata, last.checkpoint["channel_versions"])
+
+    assert said(talking(saver).invoke(LATER, ONE)) == said(talking(old).invoke(LATER, ONE))
 
 
 def test_a_thread_that_the_other_saver_does_not_know_is_refused(log: Log, old: Any) -> None:

@@ -29,6 +29,7 @@ from langgraph.checkpoint.serde.jsonplus import (
     EXT_METHOD_SINGLE_ARG,
     JsonPlusSerializer,
 )
+from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Interrupt, Overwrite, Send
 from pydantic import BaseModel
 
@@ -194,29 +195,32 @@ def test_the_owner_may_trust_an_imported_thread_by_name(tmp_path: Path) -> None:
             LangGraphSaver(log, trust_imported=["other"]).get_tuple(GIFT)
 
 
+THREAD: Any = {"configurable": {"thread_id": "1", "checkpoint_ns": ""}}
+
+
 def put(saver: LangGraphSaver, value: object) -> CheckpointTuple:
     """Return the saver's copy of a state with this value."""
     checkpoint = {**empty_checkpoint(), "channel_values": {"v": value}, "channel_versions": {"v": 1}}
-    config = saver.put({"configurable": {"thread_id": "1", "checkpoint_ns": ""}}, checkpoint, {}, {"v": 1})  # type: ignore[arg-type]
+    config = saver.put(THREAD, checkpoint, {}, {"v": 1})  # type: ignore[arg-type]
     found = saver.get_tuple(config)
     assert found is not None
     return found
 
 
-def test_a_class_of_ones_own_is_refused_before_it_is_stored_and_revived_where_it_is_allowed(
-    tmp_path: Path,
+def test_a_class_that_nothing_names_is_stored_with_a_warning_and_a_later_saver_asks_for_it(
+    log: Log, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with stenolog.open(tmp_path / "a.db") as log:
-        with pytest.raises(CallerError, match=r"test_langgraph_safe\.Own.*allow="):
-            put(LangGraphSaver(log), {"in": [Own("a")]})
-        dotted = f"{Own.__module__}.Own"
-        for allow in ([Own], [(Own.__module__, "Own")], [dotted], Own, dotted):
-            saver = LangGraphSaver(log, allow=allow)
+    dotted = f"{Own.__module__}.Own"
+    saver = LangGraphSaver(log)
 
-            assert put(saver, [Own("a")]).checkpoint["channel_values"] == {"v": [Own("a")]}
-        assert put(LangGraphSaver(log).with_allowlist({(Own.__module__, "Own")}), Own("b"))  # type: ignore[arg-type]
-        with pytest.raises(CallerError, match="serde"):
-            LangGraphSaver(log, serde=JsonPlusSerializer(), allow=[Own])
+    assert put(saver, {"in": [Own("a")]}).checkpoint["channel_values"]["v"] == {"in": [Own("a")]}
+    assert f"allow=['{dotted}']" in caplog.text
+    with pytest.raises(CallerError, match=r"test_langgraph_safe\.Own.*allow="):
+        LangGraphSaver(log).get_tuple(THREAD)
+    for allow in ([Own], [(Own.__module__, "Own")], [dotted], Own, dotted):
+        assert LangGraphSaver(log, allow=allow).get_tuple(THREAD) == saver.get_tuple(THREAD)
+    with pytest.raises(CallerError, match="serde"):
+        LangGraphSaver(log, serde=JsonPlusSerializer(), allow=[Own])
 
 
 class Plan(BaseModel):
@@ -232,6 +236,18 @@ def test_a_schema_of_a_graph_allows_the_classes_that_it_names(log: Log) -> None:
     state = {"plans": [Plan(steps=["x"])], "own": Own("a")}
 
     assert put(LangGraphSaver(log, allow=[State]), state).checkpoint["channel_values"]["v"] == state
+
+
+def test_a_graph_is_compiled_with_the_classes_of_its_schema_and_another_process_reads_them(log: Log) -> None:
+    graph = StateGraph(State).add_node("plan", lambda state: {"plans": [Plan(steps=["x"])], "own": Own("a")})
+    graph.add_edge(START, "plan")
+    begin: Any = {}
+    graph.compile(checkpointer=LangGraphSaver(log)).invoke(begin, THREAD)
+
+    with pytest.raises(CallerError, match="allow="):
+        LangGraphSaver(log).get_tuple(THREAD)
+    later = graph.compile(checkpointer=LangGraphSaver(log))
+    assert later.get_state(THREAD).values == {"plans": [Plan(steps=["x"])], "own": Own("a")}
 
 
 def test_values_of_langchains_agents_need_no_allow(log: Log) -> None:

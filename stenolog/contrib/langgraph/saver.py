@@ -37,6 +37,13 @@ from .stored_values import Allowed, SafeSerializer, ValueReader
 from .thread_fold import Saved, Thread
 from .thread_store import Decide, ThreadStore, Where, config_of, id_of
 
+try:  # LangGraph tells a saver which classes a schema names only if this is set
+    from langgraph._internal import _serde
+except ImportError:  # a checkpoint alone does not need LangGraph itself
+    pass
+else:
+    _serde.STRICT_MSGPACK_ENABLED = True  # type: ignore[attr-defined]
+
 Saver = TypeVar("Saver")
 MOST_EARLY = 100
 """Checkpoints of main graphs that those of subgraphs may wait for."""
@@ -92,11 +99,11 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
     of your own, which may encrypt, or with `tell=False`. For sync and async graphs, any number of threads,
     and any number of processes on a file.
 
-    The default `serde` revives plain data and LangGraph's own messages and types. `allow` adds classes or
-    names ("agent.Invoice"), with those of their fields, as of a graph's state schema; any other raises
-    `CallerError`, on writing and on reading. Checkpoints imported from a file are not read: `list` omits
-    their threads, anything else raises `CallerError`. `trust_imported` names the threads for which they are
-    read.
+    The default `serde` revives plain data, LangGraph's own messages and types, and classes that the schema of
+    a compiled graph names. `allow` adds classes or names ("agent.Invoice"), with those of their fields. An
+    object of another class is stored with a warning, and raises `CallerError` if a later process reads it.
+    Checkpoints imported from a file are not read: `list` omits their threads, anything else raises
+    `CallerError`. `trust_imported` names the threads for which they are read.
 
     "The latest" checkpoint is the one put last, whatever the clocks said.
     """
@@ -293,6 +300,18 @@ class LangGraphSaver(BaseCheckpointSaver[int]):
                     self._shelf.delete(id)
                 else:
                     self._shelf.drop(id, Thread.outdated)
+
+    def get_next_version(self, current: Any, channel: None) -> Any:
+        """Return the version after `current`: a number, or a text in threads put from other savers."""
+        if isinstance(current, str):
+            return f"{int(current.partition('.')[0]) + 1:032}.0"
+        return super().get_next_version(current, channel)
+
+    def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> Self:
+        """Allow classes that a graph's schema names; a `serde` of your own decides for itself."""
+        if isinstance(self.serde, SafeSerializer):
+            self.serde.with_msgpack_allowlist(extra_allowlist)
+        return self
 
     # Inside
 

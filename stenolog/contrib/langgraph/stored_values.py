@@ -15,18 +15,18 @@ A list that begins as a known list does names where it leaves it, so a list that
 as what is added to it. A serializer of one's own, which may encrypt, is given each value whole.
 
 LangGraph's own default imports and calls whatever a stored value names, so a foreign value could run code.
-Here every value is scanned for the classes that it names before any of them is built: on reading, and on
-writing too, so that no state is stored that could not be read back.
+Here every value is scanned for the classes that it names before any of them is built.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from math import isfinite
-from typing import Any, NamedTuple, TypeAlias, get_args, get_type_hints
+from typing import Any, NamedTuple, Self, TypeAlias, get_args, get_type_hints
 
 import ormsgpack
 from langgraph.checkpoint.serde import jsonplus
@@ -38,6 +38,7 @@ from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from stenolog.errors import CallerError, CorruptLogError
 from stenolog.importers import compact_json
 
+LOGGER = logging.getLogger("stenolog.langgraph")
 Ref: TypeAlias = Any
 SHORT_TEXT = 200
 """Characters: a longer text is a blob, which is kept once."""
@@ -256,23 +257,38 @@ CONSTRUCTORS = (
 
 
 class SafeSerializer(JsonPlusSerializer):
-    """Serializer that revives data, LangGraph's own types, and classes in `allow`.
+    """Serializer that revives data, LangGraph's own types, and allowed classes.
 
-    Raises `CallerError`, naming the class, for others.
+    Allowed are the classes in `allow`, those that a graph's schema names, and those of objects that it wrote
+    itself. Raises `CallerError`, naming the class, for others.
     """
 
     def __init__(self, allow: Allowed = ()) -> None:
-        self._allowed = _names(allow)
-        super().__init__(allowed_msgpack_modules=tuple(self._allowed | AGENTS))
+        self._allowed: frozenset[Name] = frozenset()
+        self._allow(_names(allow))
 
-    def with_msgpack_allowlist(self, extra_allowlist: Iterable[type | str | Name]) -> SafeSerializer:
-        """Return a copy that also allows these classes, which a graph's schema names."""
-        return SafeSerializer([*self._allowed, *extra_allowlist])
+    def with_msgpack_allowlist(self, extra_allowlist: Iterable[type | str | Name]) -> Self:
+        """Allow these classes too, which a graph's schema names; return this serializer."""
+        extra = _names(extra_allowlist)
+        if not extra <= self._allowed:
+            self._allow(extra)
+        return self
+
+    def _allow(self, names: frozenset[Name]) -> None:
+        self._allowed |= names
+        super().__init__(allowed_msgpack_modules=tuple(self._allowed | AGENTS))
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         kind, content = super().dumps_typed(obj)
-        if kind == "msgpack":
-            self._check(content)
+        if kind == "msgpack" and (own := self._unknown(content)):
+            self._allow(own)  # objects of the program itself; only a log from elsewhere names others
+            for dotted in sorted(".".join(name) for name in own):
+                LOGGER.warning(
+                    "the state holds an object of the class %s, which no schema of the graph names: "
+                    "a later process needs allow=[%r] to read it",
+                    dotted,
+                    dotted,
+                )
         return kind, content
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
@@ -281,12 +297,18 @@ class SafeSerializer(JsonPlusSerializer):
             raise CorruptLogError(
                 f"a value in meta.langgraph: expected one of {', '.join(KINDS)}, found {kind!r}"
             )
-        if kind == "msgpack":
-            self._check(content)
+        for name in sorted(self._unknown(content) if kind == "msgpack" else ()):
+            dotted = ".".join(map(str, name))
+            written = f"[{dotted!r}]" if len(name) == 2 else f"[{name!r}]"
+            raise CallerError(
+                f"the state holds an object of the class {dotted}, which is not allowed: where the saver is "
+                f"made, pass allow={written} or allow=[State], the schema of the state, too, or keep plain "
+                "data in the state"
+            )
         return super().loads_typed(data)
 
-    def _check(self, content: bytes) -> None:
-        """Refuse a value that names a forbidden class at any depth."""
+    def _unknown(self, content: bytes) -> frozenset[Name]:
+        """Return the classes that a value names at any depth and that are not allowed."""
         named: set[tuple[str, ...]] = set()
 
         def scan(code: int, data: bytes) -> Any:
@@ -307,15 +329,7 @@ class SafeSerializer(JsonPlusSerializer):
             raise CorruptLogError(
                 f"a value in meta.langgraph is not one that LangGraph writes: {error}"
             ) from None
-        refused = named - SAFE_MSGPACK_TYPES - SAFE_MSGPACK_METHODS - AGENTS - self._allowed
-        for name in sorted(refused, key=repr):
-            dotted = ".".join(map(str, name))
-            written = f"[{dotted!r}]" if len(name) == 2 else f"[{name!r}]"
-            raise CallerError(
-                f"the state holds an object of the class {dotted}, which is not allowed: where the saver is "
-                f"made, pass allow={written} or allow=[State], the schema of the state, too, or keep plain "
-                "data in the state"
-            )
+        return frozenset(named - SAFE_MSGPACK_TYPES - SAFE_MSGPACK_METHODS - AGENTS - self._allowed)
 
 
 def _names(allow: Allowed) -> frozenset[Name]:
