@@ -6,6 +6,7 @@ from .adapters.engine.delegate import AgentTool
 from .adapters.engine.model_calls.retries import CircuitBreaker, RetryPolicy
 from .adapters.engine.options import EntryAppended, Options, RunEvent, Runtime, StreamDelta
 from .adapters.engine.replay import Replay
+from .adapters.engine.situation import Situation
 from .adapters.engine.team.start import OnInput
 from .adapters.engine.team.team import Team
 from .adapters.engine.team_file import load as load_team
@@ -68,6 +69,7 @@ __all__ = [
     "RunEvent",
     "Runtime",
     "Sequential",
+    "Situation",
     "State",
     "StepResult",
     "StreamDelta",

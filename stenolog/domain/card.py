@@ -1,11 +1,12 @@
 """The card of an agent: its configuration, with the policy that chooses its context."""
 
+from collections.abc import Collection
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from .base.model import Integer, Json, Many, frozen_value
 from .errors import InvalidEventError
-from .policy import policy
+from .policy import Budget, Policy, policy
 from .values import Tool
 
 
@@ -54,8 +55,36 @@ class AgentCard:
     patched: Many[str] = ()
 
 
-def with_patches(card: AgentCard, known: AgentCard | None) -> AgentCard:
-    """Return a card with the fields that were patched on the known one."""
+def with_patches(card: AgentCard, known: AgentCard | None, gone: Collection[str] = ()) -> AgentCard:
+    """Return a card with the fields that were patched on the known one, except those in `gone`."""
     if known is None or not known.patched:
         return card
-    return replace(card, patched=known.patched, **{name: getattr(known, name) for name in known.patched})
+    kept = [name for name in known.patched if name not in gone]
+    # The limit of one model says nothing of another.
+    if "model" not in kept and (card.model, card.provider) != (known.model, known.provider):
+        kept = [name for name in kept if name != "context_limit"]
+    return replace(card, patched=kept, **{name: getattr(known, name) for name in kept})
+
+
+def patched(card: AgentCard, own: AgentCard, **changes: Any) -> AgentCard:
+    """Return a card with changed fields, marked as patched where they differ from the agent's own."""
+    now = replace(card, **changes)
+    names = dict.fromkeys((*card.patched, *changes))
+    return replace(now, patched=[name for name in names if getattr(now, name) != getattr(own, name)])
+
+
+def policy_of_card(card: AgentCard) -> Policy:
+    """Return the policy of a card; one that cuts keeps requests within the known limit of the model."""
+    chosen = policy(card.policy)
+    if not card.context_limit or not may_cut(chosen):
+        return chosen
+    budget = chosen.budget or Budget(tokens=card.context_limit)
+    tokens = min(card.context_limit, budget.tokens or card.context_limit)
+    reserve = None if budget.reserve is None or budget.reserve >= tokens else budget.reserve
+    return chosen | replace(budget, tokens=tokens, reserve=reserve)
+
+
+def may_cut(chosen: Policy) -> bool:
+    """Return whether a policy may leave out what is older; a backend that remembers is sent little anyway."""
+    history = chosen.history
+    return not history.delta and (chosen.budget is not None or history.window[0] is not None)

@@ -24,6 +24,7 @@ from stenolog import (
 from stenolog.engine import Agent
 from stenolog.events import Receipt
 from stenolog.models import CommandLine, Model
+from stenolog.parts import ReasoningPart
 from stenolog.requests import proofs
 from tests.agents.given import PYTHON
 from tests.command_line import run as command
@@ -230,3 +231,44 @@ def test_a_header_that_changes_behaviour_is_in_the_receipt_and_a_key_is_not(
             "anthropic-version": server.received[0].headers["anthropic-version"],
         },
     }
+
+
+HELLO = TextPart(text="Hello there, it's me.")
+THOUGHT = ReasoningPart(text="First look.", provider="anthropic", signature="EqQB+/c2ln==")
+
+
+def test_a_model_of_another_provider_takes_over_with_its_own_body_and_receipt(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One breaks off in mid-answer; the next is asked, twice; the first is asked again at the next turn."""
+    server.add(Reply(MESSAGES.frames(MESSAGES.answer(THOUGHT, HELLO))))
+    server.add(Reply([*MESSAGES.frames(MESSAGES.answer(HELLO))][:4], end="cut"))
+    server.add(Reply(MESSAGES.frames(MESSAGES.answer(HELLO))))
+    with stenolog.open(tmp_path / "t.db") as log, Server() as other:
+        other.add(BUSY, Reply(CHAT.frames(CHAT.answer(TextPart(text="Here I am.")))))
+        conversation, models = log["demo"], [MESSAGES.at(server), CHAT.at(other)]
+
+        async def work() -> None:
+            agent = Agent("coder", models, "You code.", parameters={"max_tokens": 9})
+            async with Team([agent], world=Clock().world) as team:
+                for words in ("One", "Two", "Three"):
+                    await run_team(team, conversation, words)
+
+        run(work())
+        said = [e.event for e in conversation.entries() if isinstance(e.event, AssistantMessage | LlmError)]
+        kept = [(event.kind, event.receipt.api.partition("@")[0]) for event in said if event.receipt]
+        sent = [receipt.sent for receipt in receipts(conversation)]
+        found = [(proof.outcome, proof.covers) for proof in proofs(conversation.entries())]
+    came = [*server.received[:2], *other.received, server.received[2]]
+    assert kept == [
+        ("assistant_message", "anthropic"),
+        ("llm_error", "anthropic"),
+        ("llm_error", "openai-chat"),
+        ("assistant_message", "openai-chat"),
+        ("assistant_message", "anthropic"),
+    ]
+    assert sent == [sha256(request.content).hexdigest() for request in came]
+    assert found == [("same", "sent")] * 5
+    assert [part.text for part in said[1].parts if isinstance(part, TextPart)] == ["Hello ther"]
+    told = verified(tmp_path / "t.db", capsys)
+    assert (told["same"], told["differs"], told["not-provable"]) == (5, [], [])

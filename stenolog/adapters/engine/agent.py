@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.models.base import Model
@@ -14,18 +14,22 @@ from stenolog.adapters.models.model_names import model_from_string
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.adapters.tools.functions import ToolLike, as_runnables
 from stenolog.domain.base.near_names import closest
-from stenolog.domain.card import AgentCard
+from stenolog.domain.card import AgentCard, with_patches
 from stenolog.domain.errors import CallerError, InvalidPolicyError
 from stenolog.domain.events import AssistantMessage
 from stenolog.domain.lanes.limits import Limits
+from stenolog.domain.lanes.state import LaneState
 from stenolog.domain.policy import PolicyLike, SinceLastTurn, policy
 from stenolog.domain.policy_text import policy_of
 from stenolog.domain.values import Tool
 
 from .model_calls.retries import RetryPolicy
 from .options import Options
+from .situation import Situation
 
 LIMITS, RETRIES = Limits(), RetryPolicy()
+Instructions: TypeAlias = Callable[[Situation], str]
+"""Function of a `Situation` that returns an agent's instructions."""
 
 
 @dataclass(frozen=True)
@@ -33,17 +37,19 @@ class Agent:
     """Agent of a team. Its settings are recorded as a card when the team starts.
 
     `llm` is a value of `stenolog.models` or a name such as "openai:gpt-5.2"; None: the agent has a card, and
-    never answers. `tools` are functions or values of `stenolog.tools`. `parameters` go into each request.
-    `policy` is a value of `stenolog.context` or a short form such as "memory:4". A model that `remembers` is
-    sent only what is new (`SinceLastTurn`), unless the policy chooses a history. `metadata` and `tags` return
-    what each answer's `meta` and `tags` get; both are pure and quick. `Pins` keeps entries by their tags.
-    `summary` (`AutoSummary`), `memory` (`AutoMemory`), `recall` (`AutoRecall`) and `score` (`AutoScore`) run
-    when they are due.
+    never answers. A list is a model and its `fallbacks`: if the provider of one fails, the next is called
+    (see `RetryPolicy.falls_back`). `persona` is a text, or a function that returns one for a `Situation`;
+    it is called before each model call, and the text recorded if it has changed. `tools` are functions or
+    values of `stenolog.tools`. `parameters` go into each request. `policy` is a value of `stenolog.context`
+    or a short form such as "memory:4". A model that `remembers` is sent only what is new (`SinceLastTurn`),
+    unless the policy chooses a history. `metadata` and `tags` return what each answer's `meta` and `tags`
+    get; both are pure and quick. `Pins` keeps entries by their tags. `summary` (`AutoSummary`), `memory`
+    (`AutoMemory`), `recall` (`AutoRecall`) and `score` (`AutoScore`) run when they are due.
     """
 
     name: str
     llm: Model | None = None
-    persona: str = ""
+    persona: str | Instructions = ""
     tools: Sequence[ToolLike] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
     policy: PolicyLike = None
@@ -55,15 +61,16 @@ class Agent:
     recall: Upkeep | None = None
     tags: Callable[[AssistantMessage], Iterable[str]] | None = None
     score: Upkeep | None = None
+    fallbacks: Sequence[Model] = ()
 
-    # A dataclass has one type for a field: here `llm` also takes a model's name.
+    # A dataclass has one type for a field: here `llm` also takes names, and lists of both.
     if TYPE_CHECKING:
 
         def __init__(
             self,
             name: str,
-            llm: Model | str | None = None,
-            persona: str = "",
+            llm: Model | str | Sequence[Model | str] | None = None,
+            persona: str | Instructions = "",
             tools: Sequence[ToolLike] = (),
             parameters: Mapping[str, Any] = ...,
             policy: PolicyLike | str = None,
@@ -75,12 +82,16 @@ class Agent:
             recall: Upkeep | None = None,
             tags: Callable[[AssistantMessage], Iterable[str]] | None = None,
             score: Upkeep | None = None,
+            fallbacks: Sequence[Model | str] = (),
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        if isinstance(self.llm, str):
-            # The dataclass is frozen.
-            object.__setattr__(self, "llm", model_from_string(self.llm))
+        given = [*self.llm] if isinstance(self.llm, list | tuple) else [self.llm]
+        models = [model_from_string(each) if isinstance(each, str) else each for each in given]
+        others = [model_from_string(each) if isinstance(each, str) else each for each in self.fallbacks]
+        # The dataclass is frozen.
+        object.__setattr__(self, "llm", models[0] if models else None)
+        object.__setattr__(self, "fallbacks", (*models[1:], *others))
         if isinstance(self.policy, str):
             object.__setattr__(self, "policy", policy_of(self.policy, f"agent {self.name!r}"))
         # A slash separates agent and task in the address of a lane.
@@ -88,6 +99,14 @@ class Agent:
             raise CallerError(f"expected the name of an agent, without a slash, found {self.name!r}")
         hint = "a model of stenolog.models, or its name, such as 'openai:gpt-5.2'"
         _check(self.name, "llm", self.llm, Model | None, hint)
+        for each in self.fallbacks:
+            _check(self.name, "llm", each, Model, hint)
+        if len({(model.name, model.provider) for model in self.models}) < len(self.models):
+            raise CallerError(f"agent {self.name!r}: llm: expected different models, found one twice")
+        if not isinstance(self.persona, str) and not callable(self.persona):
+            raise CallerError(
+                f"agent {self.name!r}: persona: expected a text or a function, found {self.persona!r:.100}"
+            )
         _check(self.name, "limits", self.limits, Limits, "Limits(…)")
         _check(self.name, "summary", self.summary, Upkeep | None, "AutoSummary(by=…)")
         _check(self.name, "memory", self.memory, Upkeep | None, "AutoMemory(by=…)")
@@ -100,18 +119,50 @@ class Agent:
         return AgentCard(
             model=self.llm.name if self.llm else "",
             provider=self.llm.provider if self.llm else "",
-            persona=self.persona,
+            persona=self.persona if isinstance(self.persona, str) else "",
             tools=list(tools),
             parameters=dict(self.parameters),
-            policy=self._policy(),
+            policy=self.policy_with(self.llm),
         )
 
-    def _policy(self) -> PolicyLike:
-        # A backend with its own session has seen what it was sent before.
-        if self.llm is None or not self.llm.remembers:
-            return self.policy or {}
+    def keeping(self, card: AgentCard, known: AgentCard | None) -> AgentCard:
+        """Return its card with the patches of the known one that it could still have made itself."""
+        gone = set[str]() if callable(self.persona) else {"persona"}
+        models = {(model.name, model.provider) for model in self.models}
+        if known is not None and "model" in known.patched:
+            gone |= set[str]() if (known.model, known.provider) in models else {"model", "provider"}
+        return with_patches(card, known, gone)
+
+    def policy_with(self, llm: Model | None) -> PolicyLike:
+        """Return the policy under which one of its models is called."""
         chosen = policy(self.policy)
-        return chosen if chosen.chosen else SinceLastTurn() | chosen
+        # A backend with its own session has seen what it was sent before.
+        if llm is not None and llm.remembers:
+            return chosen if chosen.chosen else SinceLastTurn() | chosen
+        # What only a backend with a session is sent would be too little for a fall-back without.
+        if llm is not self.llm and chosen.history.delta:
+            return replace(chosen, chosen=None)
+        return self.policy or {}
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """Its models, in the order in which they are tried."""
+        return () if self.llm is None else (self.llm, *self.fallbacks)
+
+    def model_of(self, card: AgentCard) -> Model | None:
+        """Return the model that a card names, else the first."""
+        if self.fallbacks:
+            for model in self.models:
+                if (model.name, model.provider) == (card.model, card.provider):
+                    return model
+        return self.llm
+
+    def pick(self, lane: LaneState, now: Model, is_open: Callable[[Model], bool]) -> Model:
+        """Return the model for a lane's next call; `is_open`: the breaker of a model holds calls back."""
+        # A person's new message begins with the first one again.
+        is_new = not (lane.attempt or lane.steps)
+        models = self.models if is_new else self.models[self.models.index(now) :]
+        return next((model for model in models if not is_open(model)), models[0] if is_new else now)
 
     def with_metadata(self, answer: AssistantMessage) -> AssistantMessage:
         """Return the answer with its `metadata` and `tags`, or with the error of these."""

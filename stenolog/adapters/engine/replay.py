@@ -161,7 +161,7 @@ class Replay:
         model = _Model(self, llm.name if llm else "", llm.provider if llm else "", api)
         # With the same answer it has the same default policy, and makes the same requests.
         model.remembers = llm is not None and llm.remembers
-        return replace(agent, llm=model, tools=self._tools(agent))
+        return replace(agent, llm=model, fallbacks=(), tools=self._tools(agent))
 
     def _carded(self, agent: str) -> Agent:
         card = self.settings.card_of(agent)

@@ -26,7 +26,7 @@ _STATUS: dict[int, ErrorCategory] = {
     529: "overloaded",
 }
 _WORDS: tuple[tuple[str, ErrorCategory], ...] = (
-    (r"prompt is too long|context.?(length|window)|too many tokens", "context_length"),
+    (r"prompt is too long|context.?(length|window|limit)|too many tokens", "context_length"),
     (r"overloaded|at capacity", "overloaded"),
     (r"rate.?limit|usage.?limit|limit (was )?reached|too many requests", "rate_limited"),
     (r"credit balance|quota|billing", "budget"),

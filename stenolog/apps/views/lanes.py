@@ -8,9 +8,10 @@ from stenolog.adapters.conversation.queries.backwards import backwards
 from stenolog.adapters.conversation.queries.requests.lanes import api_of, opening_of
 from stenolog.adapters.conversation.queries.requests.rates import as_billed
 from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
+from stenolog.domain.card import policy_of_card
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import AssistantMessage, ModeSwitch
-from stenolog.domain.policy import Policy, policy
+from stenolog.domain.policy import Policy
 from stenolog.projections.analysis.provider_bill import not_recorded, program_of
 from stenolog.projections.requests import LaneId, Request, lanes
 from stenolog.projections.requests.sendable import no_agent
@@ -129,4 +130,4 @@ def means(conversation: Conversation) -> dict[str, Any]:
 
 def on_card(conversation: Conversation, address: str, position: int) -> Policy:
     """Return the policy on the agent's card at a position."""
-    return policy(conversation.settings(at=position).card_of(lane(address).agent).policy)
+    return policy_of_card(conversation.settings(at=position).card_of(lane(address).agent))

@@ -338,7 +338,10 @@ def ends_sessions(switch: events.ModeSwitch, agent: str) -> bool:
     # A session goes on in the parent of a fork alone. None can be made to forget what a reset or a rewind
     # took away, or to know what came back.
     resets = switch.context_from is not events.UNCHANGED and (not switch.agents or agent in switch.agents)
-    return switch.fork or resets or switch.hides is not events.UNCHANGED
+    card = switch.cards.get(agent)
+    # Another model was called meanwhile, or is called now.
+    is_other = card is not None and "model" in card.patched
+    return switch.fork or resets or switch.hides is not events.UNCHANGED or is_other
 
 
 def _ends_its(switch: events.ModeSwitch, lane: LaneState) -> bool:

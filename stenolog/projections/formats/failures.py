@@ -23,8 +23,9 @@ STATUS: Mapping[int, ErrorCategory] = {
 }
 WORDS: tuple[tuple[str, ErrorCategory], ...] = (
     (
-        r"context.?(length|window|size)|(prompt|input|request|messages?) (is |are )?too (long|large)"
-        r"|too many (input )?tokens|reduce the length|exceeds? the maximum (number of )?tokens",
+        r"context.?(length|window|size|limit)|(prompt|input|request|messages?) (is |are )?too (long|large)"
+        r"|too many (input )?tokens|reduce the length|exceeds? the maximum (number of )?tokens"
+        r"|maximum prompt length|input tokens exceed|tokens \+ `max_new_tokens` must be",
         "context_length",
     ),
     (
@@ -34,6 +35,24 @@ WORDS: tuple[tuple[str, ErrorCategory], ...] = (
     ),
 )
 """Patterns that categorise a refused request by its code and message if its status says too little."""
+_NUMBER = r"(\d[\d,]*)"
+_LIMIT = (
+    rf"maximum (?:context|prompt) length (?:is|of) {_NUMBER}|tokens? > {_NUMBER}|\+ *\d+ *> *{_NUMBER}"
+    rf"|tokens allowed \({_NUMBER}|context size \({_NUMBER}|configured limit of {_NUMBER}"
+    rf"|cannot exceed {_NUMBER}|with {_NUMBER} maximum context|must be <= {_NUMBER}",
+)
+_SIZE = (
+    # First, as the total beside it has the answer too.
+    rf"\({_NUMBER} (?:in the messages|of text input|in your prompt)",
+    rf"too long: {_NUMBER}|limit: {_NUMBER} *\+|token count \({_NUMBER}\)|has {_NUMBER} input tokens"
+    rf"|resulted in {_NUMBER}|request \({_NUMBER} tokens"
+    rf"|received {_NUMBER}|contains {_NUMBER}|Given: {_NUMBER}"
+    rf"|requested (?:about )?{_NUMBER}",
+)
+_ANSWER = (
+    rf"{_NUMBER} (?:in|for) the (?:completion|output)|\+ *{_NUMBER} *>|too large: {_NUMBER}\. This model"
+    rf"|and {_NUMBER} `max_new_tokens`",
+)
 REFUSED = frozenset({0, 400, 403, 404, 413, 422})
 SPENT = re.compile(
     r"insufficient.?(quota|balance|credit|fund)|current quota|billing|credit balance", re.IGNORECASE
@@ -75,6 +94,27 @@ def stated(body: Json, status: int = 0) -> Stated:
             return Stated(status or next(numbers, 0), " ".join(map(str, named)), message)
         case _:
             return Stated(status, "", as_str(body))
+
+
+class Overflow(NamedTuple):
+    """What a provider says of a request that is too long, in its tokens; 0: nothing.
+
+    `answer` is the part of the limit that the request asked for its answer.
+    """
+
+    limit: int = 0
+    size: int = 0
+    answer: int = 0
+
+
+def overflow(message: str) -> Overflow:
+    """Return the sizes in the message of an error of the category `context_length`."""
+    return Overflow(*(_number(patterns, message) for patterns in (_LIMIT, _SIZE, _ANSWER)))
+
+
+def _number(patterns: tuple[str, ...], message: str) -> int:
+    found = next(filter(None, (re.search(each, message, re.IGNORECASE) for each in patterns)), None)
+    return int(next(filter(None, found.groups())).replace(",", "")) if found else 0
 
 
 def failure(status: int, code: str, message: str) -> ModelError:

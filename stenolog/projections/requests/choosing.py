@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from stenolog.domain.card import policy_of_card
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import AgentNotFoundError, InvalidPolicyError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
@@ -19,7 +20,7 @@ def choose(
     now: Settings, agent: str, given: PolicyLike, counters: Mapping[str, Counter]
 ) -> tuple[Policy, Counter]:
     """Return the given policy, else the card's, and its counter."""
-    chosen = policy(now.card_of(agent).policy if given is None else given)
+    chosen = policy_of_card(now.card_of(agent)) if given is None else policy(given)
     try:
         return chosen, counters[chosen.counter]
     except KeyError:

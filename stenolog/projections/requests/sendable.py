@@ -27,6 +27,7 @@ from .pipeline.tool_groups import PREVIEW_RULE
 from .pipeline.view import Contents, View
 from .request import Request, RequestCode
 
+SHORTER = "shorten it by a summary (summary=AutoSummary()), or by a policy such as Budget(tokens=…)"
 NOTHING = "nothing"
 """The beginning of the reasons that no one can do anything about: all was answered."""
 NOTHING_SAID = f"{NOTHING} has been said to it"
@@ -107,6 +108,9 @@ def finished(
     # The size is measured only where it may matter: it needs the explanation of every part.
     if view.policy.budget is not None and not surely_fits(ADDED if _has_more(request) else None):
         over, large = over_budget(view, request, contents)
+    limit = view.settings.card_of(view.lane.agent).context_limit
+    if limit and not over and not view.policy.history.delta and request.tokens > limit:
+        over = f"too long: {request.tokens:,} tokens, where its model takes {limit:,} at most; {SHORTER}"
     if api.limits is not None and (has_media or len(body.get("tools", ())) > MANY_TOOLS):
         over = "; ".join([*filter(None, [over]), *(f"{what} ({at or '/'})" for at, what in api.limits(body))])
     if not over:

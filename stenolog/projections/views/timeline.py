@@ -308,6 +308,7 @@ def _facts(card: AgentCard) -> dict[str, str]:
         "model": card.model,
         "budget": sizes and f"budget {sizes}",
         "limit on messages": f"{recent} recent messages" if recent else "",
+        "known limit": f"takes {card.context_limit:,} tokens at most" if card.context_limit else "",
     }
 
 

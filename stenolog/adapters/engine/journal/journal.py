@@ -14,10 +14,12 @@ from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.engine.agent import Agent
 from stenolog.adapters.engine.model_calls.retries import Waits
 from stenolog.adapters.engine.options import Options
+from stenolog.adapters.models.base import Model
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.contract.roles import Presence
 from stenolog.adapters.store.contract.values import Claim
 from stenolog.adapters.tools.calls import as_approved
+from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry, microseconds
 from stenolog.domain.erasure import is_erased
 from stenolog.domain.errors import (
@@ -27,7 +29,7 @@ from stenolog.domain.errors import (
     InvalidPolicyError,
     VersionConflictError,
 )
-from stenolog.domain.events import AssistantMessage, ErrorCategory, Event, LlmError
+from stenolog.domain.events import AssistantMessage, ErrorCategory, Event, LlmError, ModeSwitch
 from stenolog.domain.lanes.effects import (
     CallModel,
     Effect,
@@ -48,6 +50,7 @@ from stenolog.domain.values import Receipt, Usage
 from stenolog.projections.prices import known_cost, unpriced
 from stenolog.projections.requests import Request
 
+from .cards import CardPatches
 from .effect_names import Key, key, model_key, tool_key
 from .live_state import LiveState, dequeue
 from .work import ClaimedEffect, FinishedEffect, Poll, unwritten
@@ -70,6 +73,7 @@ class Journal(LiveState):
         self.presence = presence
         self.agents = agents
         self.options = options
+        self.cards = CardPatches(conversation, options)
         self.claims = Claims(conversation.log.recorder, conversation.stream)
         self.under_way: dict[int, Effect] = {}
         """The claimed effects, by the fence of their claim."""
@@ -202,11 +206,15 @@ class Journal(LiveState):
 
     def _seconds_until(self, effect: Effect, now: datetime) -> float:
         """Return the seconds until an effect may begin, at most its agent's longest wait."""
-        agent = self.agents[effect.lane.agent]
-        rest = self.options.breaker_of(agent.llm).recovery_time if agent.llm else 0.0
+        agent, model = self.agents[effect.lane.agent], self.model_of(effect.lane.agent)
+        rest = self.options.breaker_of(model).recovery_time if model else 0.0
         return self.waits.seconds_until(
             effect, now, max(agent.retries.max_delay, agent.retries.max_retry_after, rest)
         )
+
+    def model_of(self, agent: str) -> Model | None:
+        """Return the model that an agent's card names now."""
+        return self.agents[agent].model_of(self.settings.card_of(agent))
 
     def _is_ours(self, where: str) -> bool:
         return where.partition("/")[0] in self.agents and self.options.lane in ("", where)
@@ -259,41 +267,48 @@ class Journal(LiveState):
             named = tool_key(self.conversation, effect)
             return ClaimedEffect(effect, claim._replace(key=named), call=self.call_of(effect))
         request = self._request(effect)
+        if isinstance(request, AgentCard):
+            if not self._append_decision(ModeSwitch(cards={effect.lane.agent: request})):
+                self.cards.forget(effect.lane.address)
+            return None
         if isinstance(request, tuple):
             self._refuse(effect, *request)
             return None
-        named = model_key(self.conversation, effect)
+        named, model = model_key(self.conversation, effect), self.model_of(effect.lane.agent)
         receipt = RECEIPT.dump(request.receipt)
-        return ClaimedEffect(
-            effect, claim._replace(key=named, attempt=effect.attempt, receipt=receipt), request
-        )
+        claim = claim._replace(key=named, attempt=effect.attempt, receipt=receipt)
+        return ClaimedEffect(effect, claim, request, model=model)
 
     def is_foreign(self, call: OpenCall) -> bool:
         """Return whether an imported file approved a call, or made one that needs no approval."""
         spans = self.conversation.imported_ranges()
         return any((call.approved or call.position) in span for span in spans)
 
-    def _request(self, effect: CallModel) -> Request | tuple[ErrorCategory, str]:
-        """Return the lane's request, or the category and reason why there is none."""
+    def _request(self, effect: CallModel) -> Request | AgentCard | tuple[ErrorCategory, str]:
+        """Return the lane's request, or why there is none: a changed card, or a category and reason."""
         lane = effect.lane
         if self.options.on_unknown == "ask" and (
             reason := needs_confirmation(lane, self.conversation.entries(lane.answered - 1))
         ):
             return "process_exited", reason
-        agent = self.agents[lane.agent]
-        if agent.llm is None or not self.settings.card_of(lane.agent).model:
+        agent, card = self.agents[lane.agent], self.settings.card_of(lane.agent)
+        if agent.llm is None or not card.model:
             return "invalid_request", f"agent {lane.agent!r} has no model"
         account = self.accounts.lane(lane.address)
         if reason := self._over(agent, account):
             return "budget", reason
         try:
-            request = self.conversation.request(lane.agent, api=agent.llm.api, task=lane.task)
+            if (changed := self.cards.due(agent, card, effect, self)) is not card:
+                return changed
+            model = agent.model_of(card)
+            assert model is not None, "it has a first one"
+            request = self.conversation.request(lane.agent, api=model.api, task=lane.task)
         # A card holds a policy or a parameter by which no request can be made.
         except CallerError as error:
             return "invalid_request", str(error)
         # Where the log has moved on, taking the claim conflicts, and all is decided anew.
         if not request.sendable and request.at == self.state.position:
-            over = request.reason.startswith("over budget")
+            over = request.code == "over-budget"
             return "context_length" if over else "invalid_request", request.reason
         return request
 
@@ -303,7 +318,9 @@ class Journal(LiveState):
             return limit_reached(agent.limits, account, now=now)
         cost = known_cost(account.tokens, prices, account.billed.values())
         # A limit on cost cannot be kept where a model has no price.
-        missing = [] if agent.llm.charges == "nothing" else unpriced(account.tokens, prices)
+        free = {model.name for model in agent.models if model.charges == "nothing"}
+        missing = [name for name in unpriced(account.tokens, prices) if name not in free]
+        missing = [] if len(free) == len(agent.models) else missing
         return limit_reached(agent.limits, account, cost, now, missing)
 
     def _refuse(
@@ -329,12 +346,14 @@ class Journal(LiveState):
         )
         self._append_decision(refused)
 
-    def _append_decision(self, event: Event) -> None:
+    def _append_decision(self, event: Event) -> bool:
+        """Append an event, and return whether it was: what came in between may change the decision."""
         try:
             self.append(self.marked(event))
-        # Not tried again: what came in between may have changed the decision.
         except VersionConflictError:
             self.catch_up()
+            return False
+        return True
 
     def spent(self, where: str, session: str) -> Usage:
         """Return the tokens that the log has for a lane's session."""
@@ -349,8 +368,8 @@ class Journal(LiveState):
         return Usage(**tokens._asdict())
 
     def _may_be_lost(self, effect: Effect) -> bool:
-        agent = self.agents[effect.lane.agent]
-        is_asked = isinstance(effect, CallModel) and agent.llm is not None and agent.llm.remembers
+        model = self.model_of(effect.lane.agent)
+        is_asked = isinstance(effect, CallModel) and model is not None and model.remembers
         if not is_asked or not effect.lane.answered:
             return False
         try:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from stenolog.adapters.engine.journal.effect_names import Key
 from stenolog.adapters.engine.journal.live_state import LiveState
+from stenolog.adapters.models.base import Model
 from stenolog.adapters.store.contract.values import Claim
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import Event
@@ -32,12 +33,13 @@ unwritten: dict[str, FinishedEffect] = {}
 
 
 class ClaimedEffect(NamedTuple):
-    """Claimed effect, with the request of a model call or the call of a tool."""
+    """Claimed effect, with the request of a model call and its model, or the call of a tool."""
 
     effect: Effect
     claim: Claim
     request: Request | None = None
     call: ToolCall | None = None
+    model: Model | None = None
 
 
 class Poll(NamedTuple):

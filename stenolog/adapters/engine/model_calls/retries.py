@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
@@ -21,11 +21,17 @@ ATTEMPTS: Mapping[str, int] = MappingProxyType(
         "timeout": 3,
         "process_exited": 4,
         "invalid_response": 2,
+        "context_length": 2,
     }
 )
-"""The number of attempts in all, by the category of the last failure; other categories are not retried."""
+"""The number of attempts in all, by the category of the last failure; other categories are not retried.
+
+A request that was too long is tried again only if a summary or a policy makes it shorter.
+"""
 BLAMED = ("timeout", "network", "overloaded", "rate_limited")
 """Failure categories that are the provider's fault."""
+FALLS_BACK = (*BLAMED, "unauthorized", "budget")
+"""Failure categories after which the agent's next model is called."""
 ANSWERS = ("context_length", "refused", "invalid_response", "invalid_request", "unauthorized")
 """Failure categories that prove that the provider is reachable and works."""
 
@@ -35,13 +41,15 @@ class RetryPolicy:
     """Number of attempts at a model call, and the waits between them.
 
     A wait is `base` seconds, doubled each time up to `max_delay`, minus up to half by chance. A longer
-    `retry-after` counts instead; above `max_retry_after` seconds, a person decides.
+    `retry-after` counts instead; above `max_retry_after` seconds, a person decides. After a failure of a
+    category in `falls_back`, an agent's next model is called at once; its last one is tried again.
     """
 
     attempts: Mapping[str, int] = field(default_factory=lambda: ATTEMPTS)
     base: float = 1.0
     max_delay: float = 60.0
     max_retry_after: float = 600.0
+    falls_back: Sequence[str] = FALLS_BACK
 
     def wait(
         self, category: ErrorCategory, attempt: int, chance: float, retry_after: float | None = None
@@ -50,6 +58,9 @@ class RetryPolicy:
 
         `chance` is a random number from 0 to 1.
         """
+        # The same request would be too long again; see `after_failure`.
+        if category == "context_length":
+            return None
         if attempt >= self.attempts.get(category, 1) or (retry_after or 0) > self.max_retry_after:
             return None
         # The exponent is bounded, since a float overflows at 1024.

@@ -10,7 +10,9 @@ from functools import partial
 from itertools import count
 from typing import ParamSpec, TypeVar
 
+from stenolog.adapters.engine.journal.after_failure import FailedCall, patch_after, recovered
 from stenolog.adapters.engine.journal.journal import Journal
+from stenolog.adapters.engine.journal.live_state import LiveState
 from stenolog.adapters.engine.journal.recovery import pause_after
 from stenolog.adapters.engine.journal.work import ClaimedEffect, FinishedEffect
 from stenolog.adapters.engine.mentions import mentioned
@@ -38,8 +40,8 @@ from stenolog.domain.errors import (
     StoredDataError,
     StoreTimeoutError,
 )
-from stenolog.domain.events import AssistantMessage, LlmError, ToolResult
-from stenolog.domain.lanes.effects import CallModel, RunTool, ref
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult
+from stenolog.domain.lanes.effects import CallModel, EffectResult, RunTool, ref
 from stenolog.domain.lanes.state import LaneState
 from stenolog.domain.parts import ToolCall, text_of
 from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
@@ -166,7 +168,7 @@ class _ModelCall:
         journal = executor.journal
         agent = journal.agents[effect.lane.agent]
         assert claimed.request is not None, "a model call has its request"
-        assert agent.llm is not None, "and a model"
+        assert claimed.model is not None, "and a model"
         self.executor = executor
         self.journal = journal
         self.call_log = executor.thread.call
@@ -176,15 +178,17 @@ class _ModelCall:
         self.request = claimed.request
         self.lane = effect.lane
         self.agent = agent
-        self.model = agent.llm
+        self.model = claimed.model
+        self.made = FailedCall(agent, self.model, self.request, effect.lane)
         draft = StreamDraft(claimed.claim.fence)
-        self.ongoing = OngoingModelCall(effect, agent.llm.name, self.request.receipt, draft, self.watch())
-        self.dispatch_check = DispatchCheck(journal.conversation, self.request, agent.llm.api)
+        self.ongoing = OngoingModelCall(effect, self.model.name, self.request.receipt, draft, self.watch())
+        self.dispatch_check = DispatchCheck(journal.conversation, self.request, self.model.api)
 
     async def run(self) -> None:
         self.executor.cuts.warn(self.lane.address, self.request, self.journal)
         event = await self._event()
-        await self.executor.settle(self.claim, FinishedEffect(lambda: event, self._failure))
+        finished = FinishedEffect(lambda: self._recovered(event), self._failure, self._then)
+        await self.executor.settle(self.claim, finished)
         # Only now: until its answer is appended, the draft is all that a crash would leave of it.
         self.executor.drafts.forget(self.ongoing.draft)
 
@@ -269,6 +273,17 @@ class _ModelCall:
             return ()
         text = text_of(tuple(answer.parts))
         return mentioned(text, settings.members, self.lane.agent, settings.turns)
+
+    def _recovered(self, event: AssistantMessage | LlmError) -> AssistantMessage | LlmError:
+        return event if isinstance(event, AssistantMessage) else recovered(event, self.made, self._now())
+
+    def _then(self, event: EffectResult, live: LiveState) -> Iterable[Event]:
+        """Yield the patch of the agent's card that a failure brings about."""
+        card = live.settings.cards.get(self.lane.agent)
+        if isinstance(event, LlmError) and card is not None:
+            after = patch_after(event, self.made, card)
+            if after is not None:
+                yield ModeSwitch(cards={self.lane.agent: after})
 
     def _failure(self, error: Exception) -> LlmError:
         chance = self.options.world.chance()

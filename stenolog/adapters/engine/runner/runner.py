@@ -275,7 +275,7 @@ class Runner:
 
     async def _ask_backend(self, effect: CallModel) -> None:
         """Ask a backend whether it still has its session; record it if not."""
-        lane, model = effect.lane, self.agents[effect.lane.agent].llm
+        lane, model = effect.lane, self.journal.model_of(effect.lane.agent)
         assert model is not None, "there is nobody to ask"
         try:
             if why := await why_lost(model, lane, self.conversation.name):

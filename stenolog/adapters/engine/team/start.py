@@ -10,7 +10,7 @@ from stenolog.adapters.engine.agent import Agent
 from stenolog.adapters.engine.approvals import refuse_at_workers
 from stenolog.adapters.engine.journal.live_state import LiveState, enqueue
 from stenolog.adapters.tools.base import BaseTool
-from stenolog.domain.card import AgentCard, with_patches
+from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.erasure import is_erased
 from stenolog.domain.errors import AgentNotFoundError, VersionConflictError
@@ -106,7 +106,9 @@ def _changes(live: LiveState, setting: TeamSettings, tools: Tools) -> ModeSwitch
         _check_names(live, setting, _agents_of_rule(turns), f"turns {turns.rule!r}")
     # A person closed such a lane, and the start of a program must not open it again.
     stays = setting.join and [name for name in agents if state.lane(name).status != "closed"]
-    cards = {name: card and with_patches(card, settings.cards.get(name)) for name, card in cards.items()}
+    cards = {
+        name: card and agents[name].keeping(card, settings.cards.get(name)) for name, card in cards.items()
+    }
     return ModeSwitch(
         # The team's mode is for conversations that begin with it.
         mode=UNCHANGED if state.position else setting.mode,

@@ -110,7 +110,7 @@ class Team:
         self._tools = None
         helpers = [upkeep.by for _, upkeep in upkeeps(self.agents) if isinstance(upkeep.by, Agent)]
         held: list[Any] = [
-            each for agent in (*self.agents.values(), *helpers) for each in (agent.llm, *agent.tools)
+            each for agent in (*self.agents.values(), *helpers) for each in (*agent.models, *agent.tools)
         ]
         for each in {id(each): each for each in held}.values():
             if hasattr(each, "close"):
@@ -380,7 +380,7 @@ def _check_costs(agents: Iterable[Agent], prices: Prices) -> None:
         if not agent.limits.max_cost:
             continue
         workers = [tool.worker for tool in agent.tools if isinstance(tool, WorkerTool)]
-        models = [each.llm for each in (agent, *workers) if each.llm is not None]
+        models = [model for each in (agent, *workers) for model in each.models]
         names = [llm.name for llm in models if llm.charges == "listed" and not price_of(llm.name, prices)]
         if names:
             raise CallerError(f"agent {agent.name!r}: max_cost cannot be kept: {no_price(names)}")

@@ -40,7 +40,8 @@ REMEMBER = (
 class AutoSummary(Upkeep):
     """Summary of the older messages, made once the agent's policy cuts some of them.
 
-    `over`: also if a request has more tokens than that. `keep`: the number of last messages that stay; None:
+    `over`: also if a request has more tokens than that; a limit that the provider has named counts too.
+    `keep`: the number of last messages that stay; None:
     half of the policy's window, or 20. `by`: an agent, or the name of one of the team; None: the agent
     itself, without tools. `task`: what it is asked.
     """
@@ -57,7 +58,8 @@ class AutoSummary(Upkeep):
         _check_count("keep", self.keep)
 
     async def apply(self, conversation: Conversation, agent: str, worker: Agent) -> object:
-        chosen = policy((await asyncio.to_thread(conversation.settings)).card_of(agent).policy)
+        card = (await asyncio.to_thread(conversation.settings)).card_of(agent)
+        chosen = policy(card.policy)
         window, step = chosen.history.window
         # Half of the window: a summary for each message that falls out of it would cost a call each time.
         keep = self.keep or (max(1, window // 2) if window else KEEP)
@@ -76,6 +78,7 @@ class AutoSummary(Upkeep):
                 task=self.task,
                 policy=measured,
                 least=least,
+                limit=card.context_limit,
             )
         return None
 

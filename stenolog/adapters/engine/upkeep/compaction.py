@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
+from sys import maxsize
 from typing import Any, NamedTuple
 
 from stenolog.adapters.conversation.log import Conversation
@@ -28,7 +29,7 @@ from stenolog.domain.policy import FullHistory, PolicyLike
 from stenolog.domain.policy import policy as policy_of
 from stenolog.domain.settings import DEFAULT_SCOPE
 from stenolog.domain.values import PositionRange
-from stenolog.projections.requests import LaneId
+from stenolog.projections.requests import LaneId, Request
 from stenolog.projections.views.context import Context, context, middle
 
 from .forks import fork_of, hide_spans, spans_at
@@ -72,19 +73,21 @@ async def compact(
     policy: PolicyLike = None,
     least: int = 1,
     to: Sequence[str] = (),
+    limit: int = 0,
 ) -> Entry | None:
     """Summarise the middle if the agent's request has more than `over` tokens, or its policy cut it.
 
     The last `keep` messages stay; fewer, down to `least`, if these are too large. Open calls stay too, and
     what was last said to the agent, what the system says, pinned entries, and questions that others have not
-    answered. `over` None: only after a cut. `policy` replaces the agent's own for measuring. `agent` is an
-    agent, or the address of a lane. The summariser reads what that lane may see; a window of its own policy
-    does not count. The summary hides what was read, and only from that lane and those in `to`.
+    answered. `over` None: only after a cut. `limit` is the most tokens that the model takes (0: not known):
+    it counts as `over`, and what stays is within it. `policy` replaces the agent's own for measuring.
+    `agent` is an agent, or the address of a lane. The summariser reads what that lane may see; a window of
+    its own policy does not count. The summary hides what was read, and only from that lane and those in `to`.
 
     Returns the summary's entry, or None if nothing was due. Raises `ModelError` if it fails, and
     `IllegalCommandError` if part of it was summarised or hidden meanwhile.
     """
-    plan = await asyncio.to_thread(_plan, conversation, agent, over, keep, policy, least)
+    plan = await asyncio.to_thread(_plan, conversation, agent, over, keep, policy, least, limit)
     if plan is None:
         return None
     # The plan names the fork, so the same compaction that was killed goes on in the fork that is there.
@@ -119,12 +122,19 @@ async def compact(
 
 
 def _plan(
-    conversation: Conversation, agent: str, over: int | None, keep: int, policy: PolicyLike, least: int
+    conversation: Conversation,
+    agent: str,
+    over: int | None,
+    keep: int,
+    policy: PolicyLike,
+    least: int,
+    limit: int,
 ) -> CompactionPlan | None:
     """Return the plan of the summary due now; None if none is due."""
     name, _, task = agent.partition("/")
     request = conversation.request(name, task=task, policy=policy)
-    is_large = over is not None and request.size.tokens > over
+    most = min(filter(None, (over, limit)), default=over)
+    is_large = most is not None and request.size.tokens > most
     # What was cut before the end of a summary is in that summary.
     ended = last_summarised(conversation.state(), agent)
     start = conversation.settings().context_from_of(name)
@@ -134,7 +144,7 @@ def _plan(
     log = [*conversation.entries()]
     spans = middle(log, agent, keep)
     # The last messages alone may be too large, or cut; then fewer of them stay.
-    while keep > least and (not spans or spans[-1].last < cut):
+    while keep > least and (not spans or spans[-1].last < cut or _rest(request, spans) > (limit or maxsize)):
         keep = max(keep // 2, least)
         spans = middle(log, agent, keep) or spans
     if not spans:
@@ -144,6 +154,12 @@ def _plan(
     holding = {summary.position for summary in now.summaries}
     past = (e.position for e in log if summary_of(e.position, e.event) and e.position not in holding)
     return CompactionPlan(spans, _away(now, name, spans[-1].last), max(past, default=0))
+
+
+def _rest(request: Request, spans: Sequence[PositionRange]) -> int:
+    """Return the tokens of a request beside the spans."""
+    covered = [each for each in request.parts if any(p in span for p in each.positions for span in spans)]
+    return request.tokens - sum(part.tokens_out for part in covered)
 
 
 def _away(now: Context, agent: str, last: int) -> Away:

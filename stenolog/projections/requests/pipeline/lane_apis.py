@@ -42,8 +42,8 @@ class LaneApis(NamedTuple):
     def of(self, lane: LaneId) -> str:
         """Return the API of a lane's answers.
 
-        By the newest answer's receipt or program; else by the card's provider or the model's name; else the
-        default.
+        By the newest answer's receipt or program, unless the card has another provider since; else by the
+        card's provider or the model's name; else the default.
         """
         provider, model = self.cards.get(lane.agent, ("", ""))
         settings = self.lanes.get(lane.address) or _Told(model=model)
@@ -78,16 +78,16 @@ def with_entry(now: LaneApis, entry: Entry) -> LaneApis:
 def _with_card(now: LaneApis, agent: str, provider: str, model: str) -> LaneApis:
     before = now.cards.get(agent, ("", ""))
     cards = {**now.cards, agent: (provider or before[0], model or before[1])}
+    is_other = bool(before[0]) and provider not in ("", before[0])
     own = {
         where: settings for where, settings in now.lanes.items() if model and where.partition("/")[0] == agent
     }
-    return LaneApis(
-        {**now.lanes, **{where: settings._replace(model=model) for where, settings in own.items()}}, cards
-    )
+    changed = {where: _Told("" if is_other else settings.api, model) for where, settings in own.items()}
+    return LaneApis({**now.lanes, **changed}, cards)
 
 
 # Of all kinds: where only some are read, a damaged entry stops the reading.
-lane_apis = Fold("lane-apis", LaneApis(), with_entry, state=LaneApis)
+lane_apis = Fold("lane-apis", LaneApis(), with_entry, version=2, state=LaneApis)
 """The fold of the API by which each lane is asked, without reading the log back."""
 
 

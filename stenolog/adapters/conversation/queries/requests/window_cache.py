@@ -14,6 +14,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 from stenolog.adapters.store.reading.handle import LogHandle
+from stenolog.domain.card import policy_of_card
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import erasure_of
 from stenolog.domain.events import ModeSwitch
@@ -105,7 +106,8 @@ class CachedWindow(RequestSeries):
             self.usable &= erasure_of(entry.event) is None
             if self._by_card and isinstance(entry.event, ModeSwitch):
                 agent, now = self.window.lane.agent, self.window.settings
-                self.usable &= before.card_of(agent).policy == now.card_of(agent).policy
+                then, card = before.card_of(agent), now.card_of(agent)
+                self.usable &= then.policy == card.policy and then.context_limit == card.context_limit
 
     def branch(self) -> CachedWindow:
         """Return a copy that advances by itself, without sessions."""
@@ -122,8 +124,8 @@ class CachedWindow(RequestSeries):
         if not window.is_capped or window.position % STRIDE or not window.position:
             return False
         # A policy counts as if it had always been in force, but before its card another one was asked for.
-        now = window.settings.card_of(window.lane.agent).policy
-        return not self._by_card or policy_of(now) == window.policy
+        now = window.settings.card_of(window.lane.agent)
+        return not self._by_card or policy_of_card(now) == window.policy
 
     @property
     def weight(self) -> int:

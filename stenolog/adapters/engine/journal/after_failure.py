@@ -1,0 +1,98 @@
+"""Recovery from a failed model call: a patch of the agent's card, and the next try.
+
+A provider that fails is replaced by the agent's next model. A request that was too long is made shorter, by a
+summary or by the agent's policy, and the limit is kept on the card.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from stenolog.adapters.engine.agent import Agent
+from stenolog.adapters.models.base import Model
+from stenolog.domain.card import AgentCard, may_cut, patched
+from stenolog.domain.events import LlmError
+from stenolog.domain.lanes.state import LaneState
+from stenolog.domain.policy import policy
+from stenolog.projections.formats.failures import overflow
+from stenolog.projections.requests import Request
+from stenolog.projections.requests.sendable import SHORTER
+
+
+class FailedCall(NamedTuple):
+    """What a failed call was made with, and its lane as it was then."""
+
+    agent: Agent
+    model: Model
+    request: Request
+    lane: LaneState
+
+
+def recovered(error: LlmError, call: FailedCall, now: datetime) -> LlmError:
+    """Return an error with the next try by another model or a shorter request, else with what to set."""
+    if _next_model(error, call) is not None:
+        return replace(error, retry_at=now)
+    # A program that remembers shortens its session itself.
+    if error.category != "context_length" or call.request.policy.history.delta:
+        return error
+    limit = learned_limit(call.request.tokens, error.message)
+    if not limit:
+        answer = overflow(error.message).answer
+        return replace(error, message=f"{error.message}; lower the {answer:,} tokens of max_tokens")
+    is_shorter = call.agent.summary is not None or may_cut(call.request.policy)
+    in_a_row = error.attempt if call.lane.category == "context_length" else 1
+    if is_shorter and in_a_row < call.agent.retries.attempts.get("context_length", 1):
+        return replace(error, retry_at=now)
+    advice = "" if is_shorter else f"; {SHORTER}"
+    return replace(error, message=error.message + advice)
+
+
+def patch_after(error: LlmError, call: FailedCall, card: AgentCard) -> AgentCard | None:
+    """Return the card after a failed call; None if it stays, or names another model by now."""
+    if (card.model, card.provider) != (call.model.name, call.model.provider):
+        return None
+    if (other := _next_model(error, call)) is not None:
+        return with_model(card, call.agent, call.model, other)
+    if error.category != "context_length" or call.request.policy.history.delta:
+        return None
+    limit = learned_limit(call.request.tokens, error.message)
+    if not limit or 0 < card.context_limit <= limit:
+        return None
+    return patched(card, call.agent.card(()), context_limit=limit)
+
+
+def with_model(card: AgentCard, agent: Agent, before: Model, after: Model) -> AgentCard:
+    """Return a card for another of the agent's models. What was learned of the first is dropped."""
+    named: dict[str, Any] = {"model": after.name, "provider": after.provider}
+    if before.remembers != after.remembers:
+        named["policy"] = policy(agent.policy_with(after)).json
+    # Marked although it is the first model again: sessions end by it (`triggers.ends_sessions`).
+    marked = [*(name for name in card.patched if name not in (*named, "context_limit")), *named]
+    return replace(card, **named, context_limit=0, patched=marked)
+
+
+def learned_limit(tokens: int, message: str) -> int:
+    """Return the largest request, counted like the `tokens` of the one that was too long.
+
+    It is in proportion to what the provider says, else three quarters. 0: most of the provider's limit is
+    kept for the answer.
+    """
+    said = overflow(message)
+    room = said.limit - said.answer
+    if said.answer and room < said.limit / 4:
+        return 0
+    if 0 < room < said.size:
+        limit = tokens * room // said.size
+    else:
+        limit = room if 0 < room < tokens and not said.size else tokens * 3 // 4
+    return max(1, min(limit, tokens - 1))
+
+
+def _next_model(error: LlmError, call: FailedCall) -> Model | None:
+    if error.category not in call.agent.retries.falls_back:
+        return None
+    models = call.agent.models
+    after = models.index(call.model) + 1 if call.model in models else len(models)
+    return models[after] if after < len(models) else None
