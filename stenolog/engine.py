@@ -5,6 +5,7 @@ from .adapters.engine.approvals import Approver, PendingApproval
 from .adapters.engine.delegate import AgentTool
 from .adapters.engine.model_calls.retries import CircuitBreaker, RetryPolicy
 from .adapters.engine.options import EntryAppended, Options, RunEvent, Runtime, StreamDelta
+from .adapters.engine.output import Output
 from .adapters.engine.replay import Replay
 from .adapters.engine.situation import Situation
 from .adapters.engine.team.start import OnInput
@@ -61,6 +62,7 @@ __all__ = [
     "OnInput",
     "Options",
     "Orchestrator",
+    "Output",
     "Parallel",
     "PendingApproval",
     "Replay",

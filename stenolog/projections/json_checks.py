@@ -7,7 +7,8 @@ JsonDifference(pointer='/a/1', expected='2', found='3')
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from operator import ge, gt, le, lt
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -100,7 +101,8 @@ def misfit(value: Any, schema: Any) -> str:
     """Return the first place where the value does not fit the schema, in words; empty where it fits.
 
     Known are `type`, `enum`, `const`, `required`, `properties`, `additionalProperties`, `items`, `anyOf`,
-    `oneOf`, `allOf`, and `$ref` within the schema. Other keywords are the tool's own to check.
+    `oneOf`, `allOf`, bounds of numbers and lengths, and `$ref` within the schema. Other keywords are the
+    tool's own to check.
     """
     return next(_misfits(value, schema, schema, "", 0), "")
 
@@ -119,6 +121,7 @@ def _misfits(value: Any, schema: Any, root: Any, place: str, depth: int) -> Iter
     allowed = [schema["const"]] if "const" in schema else schema.get("enum")
     if isinstance(allowed, list) and not any(value == one and type(value) is type(one) for one in allowed):
         yield f"{place or 'the arguments'}: expected one of {allowed!r:.200}, found {value!r:.100}"
+    yield from _beyond(value, schema, place or "the arguments")
     for choice in ("anyOf", "oneOf"):
         ways = schema.get(choice)
         if ways and all(any(_misfits(value, way, root, place, depth + 1)) for way in ways):
@@ -146,6 +149,28 @@ def _in_object(
             yield f"{place}/{name}: no such argument; there are {', '.join(known) or 'none'}"
         else:
             yield from _misfits(inner, others, root, f"{place}/{name}", depth + 1)
+
+
+BOUNDS: Mapping[str, tuple[tuple[type, ...], Callable[[Any, Any], bool]]] = MappingProxyType(
+    {
+        "minimum": ((int, float), ge),
+        "maximum": ((int, float), le),
+        "exclusiveMinimum": ((int, float), gt),
+        "exclusiveMaximum": ((int, float), lt),
+        "minLength": ((str,), lambda value, bound: len(value) >= bound),
+        "maxLength": ((str,), lambda value, bound: len(value) <= bound),
+        "minItems": ((list,), lambda value, bound: len(value) >= bound),
+        "maxItems": ((list,), lambda value, bound: len(value) <= bound),
+    }
+)
+"""The keywords that bound a value, each with the types that it is about, and its test."""
+
+
+def _beyond(value: Any, schema: dict[str, Any], place: str) -> Iterator[str]:
+    for name, (types, fits) in BOUNDS.items():
+        bound = schema.get(name)
+        if type(bound) in (int, float) and type(value) in types and not fits(value, bound):
+            yield f"{place}: expected {name} {bound}, found {value!r:.100}"
 
 
 def _is(value: Any, kind: object) -> bool:

@@ -122,7 +122,7 @@ def test_words_to_an_agent_whose_worker_waits_for_approval_refuse_the_workers_ca
         child = conversation.log[waits[0].conversation]
         assert [result.text for result in results(child)] == [REFUSED]
         assert "Too many." in [getattr(entry.event, "text", "") for entry in child.entries()]
-        return answer
+        return str(answer)
 
     with opened(tmp_path / "t.db") as conversation:
         assert run(main()) == "Fine."

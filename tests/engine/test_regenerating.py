@@ -175,7 +175,7 @@ def test_an_answer_that_is_being_written_is_written_to_its_end(room: Conversatio
             await asyncio.sleep(0.01)
         await regenerate(room, 3, Agent("writer", llm=Scripted("answer 1 anew")))
         model.moment.set()
-        return await asking
+        return str(await asking)
 
     assert asyncio.run(main()) == "answer 3"
     assert [said(entry).text for entry in room.entries(6)] == ["answer 1 anew", "answer 3"]

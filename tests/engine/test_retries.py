@@ -198,7 +198,7 @@ def test_an_answer_that_is_retried_by_itself_is_whole_in_the_log_for_its_caller_
         ) as team:
             answer = await team.ask(log["t"], "How much?", to="a")
             await team.ask(log["t"], "And you?", to="b")
-            return answer
+            return str(answer)
 
     with stenolog.open(tmp_path / "a.db") as log:
         answer = asyncio.run(main(log))
@@ -230,7 +230,7 @@ def test_where_it_fails_for_good_the_part_is_the_anchor_of_a_continue(tmp_path: 
         async with Team([Agent("a", llm=Breaking(2), retries=attempts(2))]) as team:
             with pytest.raises(ModelError):
                 await team.ask(log["t"], "How much?")
-            return await team.ask(log["t"], "continue")
+            return str(await team.ask(log["t"], "continue"))
 
     with stenolog.open(tmp_path / "a.db") as log:
         assert asyncio.run(main(log)) == WHOLE[22:]
@@ -241,7 +241,7 @@ def test_who_asks_again_by_the_same_id_has_the_answer_that_is_there_and_no_model
 ) -> None:
     async def main(log: stenolog.Log, *answers: str) -> str:
         async with Team([Agent("a", llm=Scripted(*answers))]) as team:
-            return await team.ask(log["t"], "How much?", id="how-much")
+            return str(await team.ask(log["t"], "How much?", id="how-much"))
 
     with stenolog.open(tmp_path / "a.db") as log:
         first = asyncio.run(main(log, WHOLE))

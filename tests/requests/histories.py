@@ -25,6 +25,7 @@ from stenolog import (
 )
 from stenolog.context import Budget, LastN
 from stenolog.domain.values import Question
+from stenolog.domain.verdict import Verdict
 from stenolog.events import (
     CallRef,
     Control,
@@ -306,12 +307,17 @@ def _result(random: Random, position: int, log: list[Entry]) -> Event:
 
 
 def _error(random: Random, position: int, log: list[Entry]) -> Event:
-    return LlmError(
+    error = LlmError(
         agent=random.choice(AGENTS),
         category=random.choice(("timeout", "rate_limited", "cancelled", "process_exited", "overloaded")),
         message=random.choice(("", "no token for 60 s", "User: ]\n<message>")),
         parts=tuple(_part(random) for _ in range(random.choice((0, 0, 1, 2)))),
     )
+    if position % 3:
+        return error
+    # An answer that was not accepted, and is asked for again or not.
+    error = replace(error, category="invalid_response", retry_at=START if position % 2 else None)
+    return Verdict("refused", "output", error.message).on(error)
 
 
 def _switch(random: Random, position: int, log: list[Entry]) -> Event:

@@ -25,6 +25,7 @@ from stenolog.domain.values import Tool
 
 from .model_calls.retries import RetryPolicy
 from .options import Options
+from .output import Output, Shape, as_output
 from .situation import Situation
 
 LIMITS, RETRIES = Limits(), RetryPolicy()
@@ -44,7 +45,8 @@ class Agent:
     or a short form such as "memory:4". A model that `remembers` is sent only what is new (`SinceLastTurn`),
     unless the policy chooses a history. `metadata` and `tags` return what each answer's `meta` and `tags`
     get; both are pure and quick. `Pins` keeps entries by their tags. `summary` (`AutoSummary`), `memory`
-    (`AutoMemory`), `recall` (`AutoRecall`) and `score` (`AutoScore`) run when they are due.
+    (`AutoMemory`), `recall` (`AutoRecall`) and `score` (`AutoScore`) run when they are due. `output` is the
+    type of its answers: a class, a JSON Schema, a function or an `Output`.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Agent:
     tags: Callable[[AssistantMessage], Iterable[str]] | None = None
     score: Upkeep | None = None
     fallbacks: Sequence[Model] = ()
+    output: Output | None = None
 
     # A dataclass has one type for a field: here `llm` also takes names, and lists of both.
     if TYPE_CHECKING:
@@ -83,6 +86,7 @@ class Agent:
             tags: Callable[[AssistantMessage], Iterable[str]] | None = None,
             score: Upkeep | None = None,
             fallbacks: Sequence[Model | str] = (),
+            output: Output | Shape | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -112,18 +116,42 @@ class Agent:
         _check(self.name, "memory", self.memory, Upkeep | None, "AutoMemory(by=…)")
         _check(self.name, "score", self.score, Upkeep | None, "AutoScore(by=…)")
         _check(self.name, "recall", self.recall, Upkeep | None, "AutoRecall(…)")
+        # Frozen, as above.
+        object.__setattr__(self, "output", as_output(self.output, self.parameters, self.name))
         _check(self.name, "retries", self.retries, RetryPolicy, "RetryPolicy(…)")
 
     def card(self, tools: Sequence[Tool]) -> AgentCard:
         """Return the agent's card, with these tools."""
+        parameters = dict(self.parameters)
+        if self.output is not None and not self.gives_by_tool:
+            parameters.setdefault("output", self.output.parameter)
+        elif self.gives_by_tool:
+            # Else the model may end with a text.
+            parameters.setdefault("tool_choice", "required")
         return AgentCard(
             model=self.llm.name if self.llm else "",
             provider=self.llm.provider if self.llm else "",
             persona=self.persona if isinstance(self.persona, str) else "",
             tools=list(tools),
-            parameters=dict(self.parameters),
+            parameters=parameters,
             policy=self.policy_with(self.llm),
         )
+
+    @property
+    def gives_by_tool(self) -> bool:
+        """True if its answer is a call of the tool of its output, for any of its models."""
+        if self.output is None:
+            return False
+        has_tools = bool(self.tools)
+        return any(self.output.by_tool(llm.api, llm.name, has_tools=has_tools) for llm in self.models)
+
+    @property
+    def own_tools(self) -> tuple[BaseTool, ...]:
+        """The tools that its settings add to its `tools`."""
+        is_recorded = self.llm is not None and self.llm.is_recorded
+        if self.output is None or is_recorded or not self.gives_by_tool:
+            return ()
+        return (self.output.as_tool(),)
 
     def keeping(self, card: AgentCard, known: AgentCard | None) -> AgentCard:
         """Return its card with the patches of the known one that it could still have made itself."""

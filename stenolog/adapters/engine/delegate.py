@@ -26,11 +26,12 @@ from stenolog.adapters.engine.team.team import Team
 from stenolog.adapters.tools.base import ToolContext, ToolOutput
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import CallerError, IllegalCommandError, ToolError, VersionConflictError
-from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
+from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.lanes.lifecycle import BUSY
 from stenolog.domain.lanes.limits import Limits, Tokens
 from stenolog.domain.lanes.state import LaneState
 from stenolog.domain.values import Control, ConversationRef, Tool
+from stenolog.domain.verdict import own_meta
 
 Context: TypeAlias = Literal["fork", "scope", "fresh"]
 TASK: dict[str, JsonValue] = {
@@ -246,6 +247,8 @@ def worker_output(child: Conversation, lane: LaneState, at: int | None = None) -
                 words, position = answer.text, entry.position
                 # A lane at rest waits for no call, so calls behind its last answer were cancelled.
                 fault = "cancelled" if answer.tool_calls else ""
+            case ToolResult() as result if "output" in own_meta(result):
+                words, fault = json.dumps(own_meta(result)["output"], ensure_ascii=False), ""
             case LlmError(agent=lane.agent, task=lane.task, category=category, message=message):
                 fault = f"{category}: {message}"
             case _:

@@ -12,9 +12,7 @@ that needs a person's later message, which the replay may never get.
 
 from __future__ import annotations
 
-import asyncio
 import re
-from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -29,10 +27,11 @@ from stenolog.adapters.tools.calls import note_of
 from stenolog.adapters.tools.functions import as_runnables
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import ModelError, ReplayMismatchError
-from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.lanes.state import address
 from stenolog.domain.parts import AssistantPart, ProviderPart, RefusalPart, TextPart, ToolCall, UserPart
 from stenolog.domain.values import CallRef, Control, Receipt, Tool
+from stenolog.domain.verdict import verdict_of
 from stenolog.projections.formats.base import Format
 from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
 from stenolog.projections.json_checks import first_difference
@@ -44,6 +43,8 @@ from stenolog.projections.requests.request import sent_under
 from stenolog.projections.views.tool_pairs import ToolCallIndex
 
 from .agent import Agent
+from .model_calls.model_call import RecordedVerdictError
+from .replay_order import ReplayOrder, ReplayPoint
 
 # Entry ids are drawn anew in each run, so the alias differs though the result is the same.
 ALIAS = re.compile(re.escape(RESULTS) + r"[^\s\"/]+?\.json")
@@ -68,13 +69,14 @@ class RecordedAnswer(NamedTuple):
 
 
 class RecordedResult(NamedTuple):
-    """Recorded tool call and its result: lane, both positions, both events."""
+    """Recorded tool call and its result: lane, both positions, both events, and the error after it."""
 
     lane: str
     made: int
     position: int
     call: ToolCall
     event: ToolResult
+    ended: LlmError | None = None
 
     @property
     def point(self) -> ReplayPoint:
@@ -177,12 +179,14 @@ class Replay:
 
     def _tools(self, agent: Agent) -> list[BaseTool]:
         """Return the agent's tools as described now; those of a toolbox as recorded."""
-        tools = [tool for tool in as_runnables(agent.tools) if isinstance(tool, BaseTool)]
+        given = as_runnables([*agent.tools, *agent.own_tools])
+        tools = [tool for tool in given if isinstance(tool, BaseTool)]
         recorded = self.settings.card_of(agent.name).tools or ()
         own = [tool.spec for tool in tools]
         names = {spec.name for spec in own}
         # A toolbox is not opened for a replay, so its tools are those that the card had.
-        boxed = [spec for spec in recorded if spec.name not in names] if len(tools) < len(agent.tools) else []
+        is_boxed = len(tools) < len(given)
+        boxed = [spec for spec in recorded if spec.name not in names] if is_boxed else []
         return [_Tool(self, spec) for spec in own + boxed]
 
     def _api(self, agent: str) -> str:
@@ -211,6 +215,7 @@ class _Model(Model):
     """Answers from a recording."""
 
     charges = "nothing"
+    is_recorded = True
 
     def __init__(self, recording: Replay, name: str, provider: str, api: str | Format) -> None:
         self.recording = recording
@@ -227,6 +232,8 @@ class _Model(Model):
         await self.recording.order.turn(end.position, end.view)
         if isinstance(event, LlmError):
             yield Progress(event.session, event.model, event.usage)
+            if verdict_of(event) is not None:
+                raise RecordedVerdictError(event)
             # Where the recorded call was tried again, so is this one, without the wait.
             wait = None if event.retry_at is None else 0.0
             raise ModelError(event.category, event.message, retry_after=wait)
@@ -240,13 +247,19 @@ class _Tool(BaseTool):
         self.recording = recording
         self.spec = spec
         self.repeat = "safe"
+        self._ended: dict[str, LlmError | None] = {}
 
     async def run(self, call: ToolContext) -> ToolOutput:
         found = self.recording.result(call)
         if found is None:
             return ToolOutput(("not recorded",), is_error=True)
         await self.recording.order.turn(found.position, found.made)
+        self._ended[call.key] = found.ended
         return ToolOutput(self.recording.content(found), found.event.is_error, found.event.meta)
+
+    def following(self, result: ToolResult, call: ToolContext) -> Iterable[Event]:
+        ended = self._ended.get(call.key)
+        return () if ended is None else (ended,)
 
 
 def _answers(entries: list[Entry]) -> Iterator[RecordedAnswer]:
@@ -263,7 +276,7 @@ def _answers(entries: list[Entry]) -> Iterator[RecordedAnswer]:
 def _results(entries: list[Entry]) -> Iterator[RecordedResult]:
     """Yield the results of calls that the log has, each call with the arguments that it ran with."""
     pairing, results, changed = ToolCallIndex(), dict[str, Entry](), dict[CallRef, str]()
-    for entry in entries:
+    for at, entry in enumerate(entries):
         found = pairing.take(entry)
         match entry.event:
             case UserMessage(control=Control(action="approve", call=CallRef() as approved) as control):
@@ -280,9 +293,20 @@ def _results(entries: list[Entry]) -> Iterator[RecordedResult]:
             its = replace(
                 its, arguments=changed.get(CallRef(entry=call.entry, index=call.key.nth)) or its.arguments
             )
-            yield RecordedResult(
-                address(call.agent, call.task), answer.position, entry.position, its, entry.event
-            )
+            where = address(call.agent, call.task)
+            ended = _ended(entries[at + 1 : at + 2], where)
+            yield RecordedResult(where, answer.position, entry.position, its, entry.event, ended)
+
+
+def _ended(following: Sequence[Entry], lane: str) -> LlmError | None:
+    """Return the verdict that was appended with a result, if it ended the lane."""
+    for entry in following:
+        match entry.event:
+            case LlmError(receipt=None) as error if verdict_of(error) is not None:
+                return error if address(error.agent, error.task) == lane else None
+            case _:
+                pass
+    return None
 
 
 def _is_outside(entry: Entry) -> bool:
@@ -324,70 +348,3 @@ def _without_ids(value: object) -> object:
             return {name: _without_ids(each) for name, each in value.items()}
         case _:
             return value
-
-
-# A run that does something else than the recording must not wait for ever.
-PATIENCE = 1.0
-"""Seconds without anything new after which an early answer is given all the same."""
-
-
-class ReplayPoint(NamedTuple):
-    """Position of a recorded answer, or of a result, which has a `tool`.
-
-    `after` is the position that came before it: for an answer, that of its request.
-    """
-
-    position: int
-    after: int
-    agent: str
-    tool: str = ""
-
-
-class ReplayOrder:
-    """Order of recorded answers and results, and the positions that were `said` from outside."""
-
-    def __init__(self, places: Iterable[ReplayPoint], said: Sequence[int]) -> None:
-        self._left = {each.position: each for each in sorted(places, key=lambda each: each.after)}
-        self._said = said
-        self._expected: set[tuple[str, str]] = set()
-        self._asked: set[int] = set()
-        self._waiting: list[asyncio.Event] = []
-
-    def expect(self, agent: str, tools: Iterable[str]) -> None:
-        """Expect an agent with these tools; recordings of other agents are ignored."""
-        self._expected.update((agent, name) for name in ("", *tools))
-
-    def request_seen(self, position: int) -> None:
-        """Note that the request of this answer was seen."""
-        self._asked.add(position)
-        self._wake()
-
-    async def turn(self, position: int, seen: int) -> None:
-        """Wait until the answer at `position`, made after `seen`, may be given."""
-        while self._is_early(position, seen):
-            # One for each wait, since a recording may be used in several event loops.
-            changed = asyncio.Event()
-            self._waiting.append(changed)
-            try:
-                await asyncio.wait_for(changed.wait(), PATIENCE)
-            except TimeoutError:
-                break
-        self._left.pop(position, None)
-        self._wake()
-
-    def _wake(self) -> None:
-        for changed in self._waiting:
-            changed.set()
-        self._waiting.clear()
-
-    def _is_early(self, position: int, seen: int) -> bool:
-        until = bisect_right(self._said, seen)
-        # What a person said later may never be said in the replay, so nothing waits for what followed it.
-        unheard = self._said[until] if until < len(self._said) else position
-        for place in self._left.values():
-            if place.after >= min(position, unheard):
-                return False
-            is_missing = place.position < position or not (place.tool or place.position in self._asked)
-            if is_missing and place.position != position and (place.agent, place.tool) in self._expected:
-                return True
-        return False

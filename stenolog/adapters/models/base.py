@@ -80,14 +80,16 @@ class Model(ABC):
     """Something that answers requests. One may serve many agents and conversations at the same time.
 
     `name` is the model's name on cards and in bodies; `provider` is who serves it; `api` is the form of its
-    requests. `remembers`: it keeps what a lane was sent, so `lost` is asked. The engine keeps the `timeouts`;
-    a model itself only `timeouts.connect`. `charges` says how its cost is known: by the price list, as its
-    answers state it (`Usage.cost`), or "nothing": it costs nothing.
+    requests. `remembers`: it keeps what a lane was sent, so `lost` is asked. `is_recorded`: its answers were
+    judged when they were recorded. The engine keeps the `timeouts`; a model itself only `timeouts.connect`.
+    `charges` says how its cost is known: by the price list, as its answers state it (`Usage.cost`), or
+    "nothing": it costs nothing.
     """
 
     provider: ClassVar[str] = ""
     api: str | Format = DEFAULT_API
     remembers: bool = False
+    is_recorded: bool = False
     name: str = ""
     timeouts: Timeouts = Timeouts()
     charges: Literal["listed", "stated", "nothing"] = "listed"

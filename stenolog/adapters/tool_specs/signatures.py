@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -102,7 +102,9 @@ class Given(NamedTuple):
     named: dict[str, Any]
 
 
-class _Schema(GenerateJsonSchema):
+class SchemaWriter(GenerateJsonSchema):
+    """Writer of JSON Schemas without warnings."""
+
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - pydantic's own
 
 
@@ -130,33 +132,39 @@ class Parameters:
         try:
             read = self._model.model_validate_json(_utf8(call.arguments))
         except ValidationError as error:
-            raise ToolError(f"{self._name}: {self._complaint(error, call.arguments)}") from None
+            words = complaint(error, call.arguments, "the arguments", self._taken)
+            raise ToolError(f"{self._name}: {words}") from None
         values = {name: getattr(read, f"p{nth}") for nth, name in enumerate(self._taken)}
         values |= dict.fromkeys(self._calls, call)
         return Given([values.pop(name) for name in self._positional], values)
 
-    def _complaint(self, error: ValidationError, text: str) -> str:
-        count = error.error_count()
-        if count > COUNTED:
-            return f"the arguments do not fit the schema in {count:,} places"
-        errors = error.errors(include_url=False)
-        first = errors[0]
-        if first["type"] == "json_invalid":
-            what = f"{first['ctx']['error']}, found {_found(text)}"
-            return f"expected the arguments as a JSON object: {what}"
-        lines = [self._line(found["type"], found) for found in errors[:COMPLAINTS]]
-        more = [f"and {count - COMPLAINTS} more"] if count > COMPLAINTS else []
-        return "\n".join(("the arguments do not fit", *lines, *more))
 
-    def _line(self, kind: str, error: Any) -> str:
-        place = "".join(f"/{step}" for step in error["loc"])[:LONGEST_WORD] or "the arguments"
-        if kind == "missing":
-            return f"{place}: expected a value, found none"
-        if kind in _STRANGE and len(error["loc"]) == 1:
-            return f"{place}: no such argument; there {_listed(self._taken)}"
-        expected = "no such field" if kind in _STRANGE else error["msg"]
-        expected = expected.replace("Input should be", "expected").replace("Value error, ", "")
-        return f"{place}: {expected[: 3 * LONGEST_WORD]}, found {_found(error['input'])}"
+def complaint(error: ValidationError, text: str, what: str, known: Collection[str]) -> str:
+    """Return what does not fit in a text of JSON, with expected, found and place.
+
+    `what` names the text, `known` are the names that its object may have.
+    """
+    count = error.error_count()
+    if count > COUNTED:
+        return f"{what} do not fit the schema in {count:,} places"
+    errors = error.errors(include_url=False)
+    first = errors[0]
+    if first["type"] == "json_invalid":
+        return f"expected {what} as a JSON object: {first['ctx']['error']}, found {_found(text)}"
+    lines = [_line(found["type"], found, what, known) for found in errors[:COMPLAINTS]]
+    more = [f"and {count - COMPLAINTS} more"] if count > COMPLAINTS else []
+    return "\n".join((f"{what} do not fit", *lines, *more))
+
+
+def _line(kind: str, error: Any, what: str, known: Collection[str]) -> str:
+    place = "".join(f"/{step}" for step in error["loc"])[:LONGEST_WORD] or what
+    if kind == "missing":
+        return f"{place}: expected a value, found none"
+    if kind in _STRANGE and len(error["loc"]) == 1:
+        return f"{place}: no such argument; there {_listed(known)}"
+    expected = "no such field" if kind in _STRANGE else error["msg"]
+    expected = expected.replace("Input should be", "expected").replace("Value error, ", "")
+    return f"{place}: {expected[: 3 * LONGEST_WORD]}, found {_found(error['input'])}"
 
 
 def _is_filled(parameter: inspect.Parameter) -> bool:
@@ -200,7 +208,7 @@ def _field(parameter: inspect.Parameter) -> tuple[Any, Any]:
 
 def _schema(model: type[BaseModel], name: str) -> dict[str, Any]:
     try:
-        schema: dict[str, Any] = _small(model.model_json_schema(schema_generator=_Schema))
+        schema: dict[str, Any] = without_titles(model.model_json_schema(schema_generator=SchemaWriter))
     except PydanticUserError as error:
         raise _unfit(error, name) from None
     return {"type": "object", "properties": {}} | schema
@@ -211,21 +219,22 @@ def _unfit(error: Exception, name: str) -> CallerError:
     return CallerError(f"{name}: expected parameters that have a JSON Schema, found others: {what}")
 
 
-def _small(schema: Any) -> Any:
+def without_titles(schema: Any) -> Any:
     """Return the schema without titles, which repeat names, and `"default": null`."""
     if isinstance(schema, list):
-        return [_small(inner) for inner in schema]
+        return [without_titles(inner) for inner in schema]
     if not isinstance(schema, dict):
         return schema
-    return {
-        key: _schemas_by_name(inner) if key in _SCHEMAS_BY_NAME else inner if key in _DATA else _small(inner)
-        for key, inner in schema.items()
-        if key != "title" and not (key == "default" and inner is None)
-    }
+    kept = {key: inner for key, inner in schema.items() if key != "title"}
+    if kept.get("default", ...) is None:
+        del kept["default"]
+    return {key: inner if key in _DATA else _without_titles(key, inner) for key, inner in kept.items()}
 
 
-def _schemas_by_name(schemas: dict[str, Any]) -> dict[str, Any]:
-    return {name: _small(schema) for name, schema in schemas.items()}
+def _without_titles(key: str, inner: Any) -> Any:
+    if key not in _SCHEMAS_BY_NAME:
+        return without_titles(inner)
+    return {name: without_titles(schema) for name, schema in inner.items()}
 
 
 def _found(value: object) -> str:

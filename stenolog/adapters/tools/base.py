@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
@@ -15,6 +15,7 @@ from stenolog.domain.values import Tool
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation
+    from stenolog.domain.events import Event, ToolResult
 
 
 RetrySafety: TypeAlias = Literal["never", "safe", "keyed"]
@@ -92,6 +93,13 @@ class BaseTool(ABC):
     @abstractmethod
     async def run(self, call: ToolContext) -> ToolOutput:
         """Run the call. An exception becomes a `ToolOutput` with `is_error`; cancelling may end it."""
+
+    def following(self, result: ToolResult, call: ToolContext) -> Iterable[Event]:
+        """Return the events that are appended with a result, in one transaction.
+
+        May be called again if other entries came in between; not for a call that was stopped.
+        """
+        return ()
 
 
 class Toolset(ABC):

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import LATE, AssistantMessage, LlmError, ToolResult, UserMessage
+from stenolog.domain.events import LATE, AssistantMessage, ErrorCategory, LlmError, ToolResult, UserMessage
 from stenolog.domain.parts import AssistantPart
 from stenolog.domain.values import CallRef, Receipt
 
@@ -90,18 +90,19 @@ def as_recorded(result: EffectResult, *, is_wanted: bool) -> EffectResult:
             return replace(result, tags=(*result.tags, LATE))
         case AssistantMessage():
             # As a cancelled error, so that its tool calls do not run.
-            return _too_late(result)
+            return as_error(result, "cancelled", "the answer came after its lane was stopped")
         case LlmError():
             # The lane waits for this call no longer, so it is not tried again.
             return replace(result, category="cancelled", retry_at=None)
 
 
-def _too_late(answer: AssistantMessage) -> LlmError:
+def as_error(answer: AssistantMessage, category: ErrorCategory, message: str) -> LlmError:
+    """Return an answer that does not count as the error that says why."""
     return LlmError(
         agent=answer.agent,
         task=answer.task,
-        category="cancelled",
-        message="the answer came after its lane was stopped",
+        category=category,
+        message=message,
         parts=answer.parts,
         cause=answer.cause,
         model=answer.model,

@@ -31,7 +31,8 @@ class Format(NamedTuple):
     and `check file` judge bodies. `read` loads the reader of foreign messages; without one they are not
     understood. `stream` makes a reader for each answer. `cache` loads the rules of the provider's prompt
     cache. `endpoint` is where its provider is asked. `billed` is what its models usually bill for a hundred
-    estimated tokens.
+    estimated tokens. `takes_schema`: whether a model of the name, with tools or without, is held to the
+    schema in the parameter `output`.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Format(NamedTuple):
     cache: Callable[[], CacheRules] | None = None
     endpoint: Endpoint | None = None
     billed: int = 100
+    takes_schema: Callable[[str, bool], bool] = lambda model, has_tools: False
 
     def rendered(
         self, messages: Sequence[Message], preamble: Preamble, blobs: Mapping[str, bytes]

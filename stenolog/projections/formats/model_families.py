@@ -14,6 +14,7 @@ GENERATION = re.compile(r"gpt-\d+|o\d+")
 STAGES = frozenset({"preview", "exp", "latest"})
 SYSTEM_TURNS = re.compile(r"claude-(?:opus-4-[89]|opus-[5-9]|fable-5|mythos-5)[\w.-]*")
 NARROW = re.compile(r"claude-(?:3|instant|2|haiku|(?:opus|sonnet)-4(?:-[0-5]\b|-\d{8}|$|@))")
+SCHEMALESS = re.compile(r"claude-(?:[0-3]|instant|(?:opus|sonnet)-4(?:-0|-\d{8}|$|@))")
 SELF_PACED = re.compile(r"claude-opus-(?:4-[7-9]|[5-9])")
 
 REASONING_MODELS = re.compile(r"(?:^|/)(?:o\d|gpt-(?:[5-9]|[1-9]\d))")
@@ -74,6 +75,11 @@ def paces_itself(model: str) -> bool:
 def has_a_narrow_context(model: str) -> bool:
     """Return whether a model of Anthropic has a context of 200k tokens, and not of a million."""
     return NARROW.match(model) is not None
+
+
+def takes_schemas(model: str) -> bool:
+    """Return whether a model of Anthropic is held to the schema of its answer (its page on the feature)."""
+    return SCHEMALESS.match(model) is None
 
 
 def since_gemini_3(model: str) -> bool:

@@ -31,7 +31,7 @@ class Choice(NamedTuple):
     tool: str = ""
 
 
-class Output(NamedTuple):
+class AnswerSchema(NamedTuple):
     """The JSON Schema of the answer; `strict` None: the provider's default."""
 
     name: str
@@ -132,12 +132,12 @@ def _choice(value: Any) -> Choice | None:
             return None
 
 
-def _output(value: Any) -> Output | None:
+def _output(value: Any) -> AnswerSchema | None:
     match value:
         case {"name": str(name), "schema": dict(schema)}:
             strict = value.get("strict")
             fits = name and (strict is None or isinstance(strict, bool))
-            return Output(name, schema, strict) if fits else None
+            return AnswerSchema(name, schema, strict) if fits else None
         case _:
             return None
 

@@ -45,6 +45,7 @@ STAGES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "interrupted-note": "the user, or the end of a process, stopped the agent",
             "cut-off-error-note": "why the text before it is cut off",
             "cut-off-interrupted-note": "who cut off the text before it",
+            "refused-note": "why the answer before it was not accepted",
             "edit-note": "that an edit of answered words follows, at the place where it arrived",
             "orphan-result": "a result whose call is not in the log, as text",
             "second-result": "a further result for a call that has one, as text",

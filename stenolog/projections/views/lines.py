@@ -22,6 +22,7 @@ from stenolog.domain.parts import (
     ToolCall,
 )
 from stenolog.domain.values import Control, WorkflowRun
+from stenolog.domain.verdict import is_refused
 
 from .acts import act_in_words, has_failed, is_act, is_of_program, is_result
 from .timeline import CUT_OFF, changes, cut_words, lost_words
@@ -260,8 +261,9 @@ def _argued(arguments: str) -> list[str]:
 def was_retried(event: events.Event) -> bool:
     """Return whether an event is an error after which the same call is made again from the start.
 
-    Its parts do not belong to the answer, except for what a program had done by itself.
+    Its parts do not belong to the answer, except for what a program had done by itself. An answer that was
+    refused is shown with the reason, so that the model does better.
     """
-    if not isinstance(event, events.LlmError) or event.retry_at is None:
+    if not isinstance(event, events.LlmError) or event.retry_at is None or is_refused(event):
         return False
     return not any(is_act(part) for part in event.parts)

@@ -149,6 +149,14 @@ LONGEST = 2_000
 """The number of characters of an error's words that are kept."""
 
 
+class RecordedVerdictError(ModelError):
+    """The recorded error of an answer that was judged, in a replay."""
+
+    def __init__(self, event: LlmError) -> None:
+        super().__init__(event.category, event.message)
+        self.event = event
+
+
 @dataclass
 class OngoingModelCall:
     """Model call under way, and what its events have in common."""
@@ -197,6 +205,9 @@ class OngoingModelCall:
         self, error: BaseException, now: float, time: datetime, retries: RetryPolicy, chance: float
     ) -> LlmError:
         """Return the failure as an event, with the partial text and the time of the next attempt."""
+        if isinstance(error, RecordedVerdictError):
+            again = time if error.event.retry_at else None
+            return replace(error.event, retry_at=again, **self._common(now))
         category, message, after = classify_error(error)
         wait = retries.wait(category, self.effect.attempt, chance, after)
         return LlmError(

@@ -26,6 +26,7 @@ from stenolog.adapters.engine.model_calls.model_call import (
 from stenolog.adapters.engine.model_calls.retries import CircuitBreaker
 from stenolog.adapters.engine.model_calls.streaming import BREATH, stream_with_timeouts
 from stenolog.adapters.engine.options import StreamDelta
+from stenolog.adapters.engine.output import BY, fault, refusals, refused
 from stenolog.adapters.models.base import Model, ModelRequest, Progress
 from stenolog.adapters.store.contract.values import Claim
 from stenolog.adapters.tools.base import BaseTool, ToolContext
@@ -139,26 +140,35 @@ class EffectExecutor:
                 outcome = redacted_output(outcome, log.edge.redact)
             return result_of(outcome, call.id, ref(effect.call), call.name, log.blobs.put, took)
 
-        await self.settle(claim, FinishedEffect(lambda: event(outcome), lambda error: event(failure(error))))
+        def then(result: EffectResult, _live: LiveState) -> Iterable[Event]:
+            assert isinstance(result, ToolResult), "a tool ends in its result"
+            return tool.following(result, self._context(claimed, effect, call)) if tool is not None else ()
+
+        finished = FinishedEffect(lambda: event(outcome), lambda error: event(failure(error)), then)
+        await self.settle(claim, finished)
 
     async def _outcome(
         self, claimed: ClaimedEffect, effect: RunTool, call: ToolCall, tool: BaseTool | None
     ) -> ToolOutcome:
         """Run the call, unless its agent's mode withholds the tool."""
-        lane, conversation = effect.lane, self.journal.conversation
+        lane = effect.lane
         if withheld := self.journal.settings.withheld(lane.agent, call.name):
             return failed(withheld)
-        context = ToolContext(
+        context = self._context(claimed, effect, call)
+        return await execute(tool, context, list(self.tools.get(lane.agent, {})))
+
+    def _context(self, claimed: ClaimedEffect, effect: RunTool, call: ToolCall) -> ToolContext:
+        conversation = self.journal.conversation
+        return ToolContext(
             name=call.name,
             arguments=call.arguments,
             key=claimed.claim.key,
-            lane=lane.address,
+            lane=effect.lane.address,
             conversation_name=conversation.name,
             id=call.id,
             position=effect.cause,
             conversation=conversation,
         )
-        return await execute(tool, context, list(self.tools.get(lane.agent, {})))
 
 
 class _ModelCall:
@@ -224,7 +234,19 @@ class _ModelCall:
         if answer.usage_is_total and answer.usage is not None:
             spent = await self.call_log(self.journal.spent, self.lane.address, answer.session)
             answer = answer._replace(usage=answer.usage.since(spent))
-        return self.agent.with_metadata(self.ongoing.answered(answer, self.watch(), self._mentioned(answer)))
+        said = self.agent.with_metadata(self.ongoing.answered(answer, self.watch(), self._mentioned(answer)))
+        return await self._checked(said)
+
+    async def _checked(self, answer: AssistantMessage) -> AssistantMessage | LlmError:
+        """Return the answer, or the refusal of one that is not of its agent's type."""
+        output = self.agent.output
+        if output is None or self.model.is_recorded:
+            return answer
+        if not (wrong := fault(output, answer, by_tool=self.agent.gives_by_tool)):
+            return answer
+        tool = output.called if self.agent.gives_by_tool else ""
+        before = await self.call_log(refusals, self.journal.conversation, self.lane.address, tool)
+        return refused(answer, BY, wrong, before + 1, output.tries, self._now())
 
     async def _stream(self, breaker: CircuitBreaker) -> ModelResponse:
         """Return the model's answer, and report the outcome to the breaker."""

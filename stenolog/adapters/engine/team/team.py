@@ -24,6 +24,7 @@ from stenolog.adapters.engine.journal.live_state import LiveState
 from stenolog.adapters.engine.mentions import agents_by_name, mentioned_agents
 from stenolog.adapters.engine.model_calls.retries import CircuitBreaker
 from stenolog.adapters.engine.options import WORLD, EntryAppended, OnUnknown, Options, RunEvent, Runtime
+from stenolog.adapters.engine.output import LastAnswer
 from stenolog.adapters.engine.runner.runner import Runner
 from stenolog.adapters.engine.runner.upkeep_schedule import upkeeps
 from stenolog.adapters.providers.prices import listed
@@ -144,17 +145,19 @@ class Team:
         *,
         to: str | Iterable[str] = (),
         id: str = "",
-    ) -> str:
-        """Send a message, and return the text of the last answer; empty if there was none.
+    ) -> Any:
+        """Send a message, and return the last answer: its text, or its value if its agent has an `output`.
 
-        If an earlier run answered the message of that `id`, that answer is returned. Retries are logged as
-        warnings. Raises `ModelError` if a lane that was at work has failed; and as `run`.
+        Without an answer, the text is empty. If an earlier run answered the message of that `id`, that answer
+        is returned. Retries are logged as warnings. Raises `ModelError` if a lane that was at work has
+        failed; and as `run`.
         """
-        text, failed = "", dict[str, LlmError]()
+        last, failed = LastAnswer(self.agents), dict[str, LlmError]()
         async for happened in self.run(conversation, message, to=to, id=id):
+            if isinstance(happened, EntryAppended):
+                last.take(happened.entry)
             match happened:
                 case EntryAppended(Entry(event=AssistantMessage(purpose="answer", replaces=None) as answer)):
-                    text = answer.text or text
                     failed.pop(address(answer.agent, answer.task), None)
                 case EntryAppended(Entry(event=LlmError(retry_at=None) as error)) if (
                     error.category != "cancelled"
@@ -168,9 +171,10 @@ class Team:
                     pass
         for where, error in failed.items():
             raise ModelError(error.category, f"{where}: {error.category}: {error.message}")
-        if id and not text:
-            return await asyncio.to_thread(_earlier_answer, await opened_conversation(conversation), id)
-        return text
+        if id and not last.has_answered:
+            opened = await opened_conversation(conversation)
+            await asyncio.to_thread(last.take_after, opened, id)
+        return last.value
 
     def ask_sync(
         self,
@@ -179,7 +183,7 @@ class Team:
         *,
         to: str | Iterable[str] = (),
         id: str = "",
-    ) -> str:
+    ) -> Any:
         """Ask as `ask` does, in a program without an event loop.
 
         Raises `CallerError` if a loop runs, as in Jupyter: await `ask` there.
@@ -271,7 +275,7 @@ class Team:
 
     async def _tools_of(self, agent: Agent) -> dict[str, BaseTool]:
         failures: list[str] = []
-        tools = await opened(as_runnables(agent.tools), failures)
+        tools = await opened(as_runnables([*agent.tools, *agent.own_tools]), failures)
         before = self._failures.pop(agent.name, [])
         if failures:
             self._failures[agent.name] = failures
@@ -335,20 +339,6 @@ class Team:
             _closing.add(closing)
             closing.add_done_callback(_closing.discard)
             await asyncio.shield(closing)
-
-
-def _earlier_answer(conversation: Conversation, id: str) -> str:
-    """Return the last answer to a message, before a person's next one; empty if there is none."""
-    asked, text = conversation.entry_by_id(id), ""
-    for entry in conversation.entries(after=asked.position) if asked else ():
-        match entry.event:
-            case UserMessage(author_kind="person", control=None):
-                break
-            case AssistantMessage(purpose="answer", replaces=None) as answer:
-                text = answer.text or text
-            case _:
-                pass
-    return text
 
 
 def _check(agents: Sequence[Agent], turns: object) -> None:

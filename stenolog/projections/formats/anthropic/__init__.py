@@ -6,6 +6,7 @@ from stenolog.domain.base.registry import Reference
 
 from ..base import Format
 from ..endpoint import Endpoint, Provider, Sdk
+from ..model_families import takes_schemas
 from .laws import LAWS
 from .parameters import pictures_and_bytes
 from .write import NAME, VERSION, AnthropicWriter
@@ -46,4 +47,5 @@ FORMAT = Format(
     cache=Reference(f"{__name__}.cache", "CACHE"),
     endpoint=ENDPOINT,
     billed=140,
+    takes_schema=lambda model, has_tools: takes_schemas(model),
 )

@@ -47,4 +47,5 @@ FORMAT = Format(
     read=Reference(f"{__name__}.read", "READER"),
     stream=Reference(f"{__name__}.stream", "CohereStream").new_value,
     endpoint=ENDPOINT,
+    takes_schema=lambda model, has_tools: not has_tools,
 )

@@ -7,7 +7,7 @@ from stenolog.domain.base.registry import Reference
 from ..base import Format
 from ..endpoint import Endpoint, Provider, Sdk
 from .laws import LAWS
-from .write import NAME, VERSION, GeminiWriter
+from .write import NAME, VERSION, GeminiWriter, takes_schema
 
 ENDPOINT = Endpoint(
     Provider(
@@ -44,4 +44,5 @@ FORMAT = Format(
     stream=Reference(f"{__name__}.stream", "GeminiStream").new_value,
     cache=Reference(f"{__name__}.cache", "CACHE"),
     endpoint=ENDPOINT,
+    takes_schema=takes_schema,
 )

@@ -88,8 +88,12 @@ class GeminiWriter(Writer):
         return body
 
 
+def takes_schema(model: str, has_tools: bool) -> bool:
+    """Return whether a model is held to the schema of its answer; the older ones refuse one beside tools."""
+    return since_gemini_3(model) or not has_tools
+
+
 def _say(name: str, value: Any, preamble: Preamble) -> Body | None:
-    new = since_gemini_3(preamble.model)
     match name:
         case "max_tokens":
             return {"generationConfig": {"maxOutputTokens": value}}
@@ -99,11 +103,10 @@ def _say(name: str, value: Any, preamble: Preamble) -> Body | None:
             return {"generationConfig": {"topP": value}}
         case "stop":
             return {"generationConfig": {"stopSequences": value}}
-        # The older models refuse JSON beside tools.
-        case "output" if new or not preamble.tools:
+        case "output" if takes_schema(preamble.model, bool(preamble.tools)):
             answer = {"responseMimeType": "application/json", "responseJsonSchema": value.schema}
             return {"generationConfig": answer}
-        case "effort" if new:
+        case "effort" if since_gemini_3(preamble.model):
             return {"generationConfig": {"thinkingConfig": {"thinkingLevel": value.upper()}}}
         case "tool_choice":
             named = {"allowedFunctionNames": [function_name(value.tool)]} if value.tool else {}

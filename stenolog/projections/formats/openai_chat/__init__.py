@@ -41,4 +41,5 @@ FORMAT = Format(
     stream=Reference(f"{__name__}.stream", "OpenAIChatStream").new_value,
     cache=Reference(f"{__name__}.cache", "CACHE"),
     endpoint=ENDPOINT,
+    takes_schema=lambda model, has_tools: True,
 )

@@ -23,7 +23,7 @@ from stenolog.projections.formats.model_families import (
     goes_back,
     same_family,
 )
-from stenolog.projections.formats.parameters import Output, parameters
+from stenolog.projections.formats.parameters import AnswerSchema, parameters
 from stenolog.projections.messages.identifiers import (
     fits_tool_name,
 )
@@ -183,7 +183,7 @@ def _say(name: str, value: Any, model: str) -> Body | None:
             return {name: value}
 
 
-def described(output: Output) -> Body:
+def described(output: AnswerSchema) -> Body:
     """Return an answer's schema, as both of OpenAI's APIs have it."""
     strict = {} if output.strict is None else {"strict": output.strict}
     return {"name": output.name, "schema": output.schema, **strict}

@@ -32,6 +32,7 @@ from stenolog.domain.parts import (
     ToolCall,
 )
 from stenolog.domain.policy import Transforms
+from stenolog.domain.verdict import is_refused
 from stenolog.projections.messages import quoting
 from stenolog.projections.messages.message import Message
 from stenolog.projections.messages.sizes import Counter, count_parts
@@ -262,7 +263,7 @@ def _error(position: int, error: LlmError, style: AttributionStyle) -> Iterator[
         texts = (TextPart(text=partial),)
         yield Message("assistant", texts, (position,), "partial", interrupts=stops, unsaid=unsaid)
     rule = "interrupted-note" if stops else "error-note"
-    rule = f"cut-off-{rule}" if partial.strip() else rule
+    rule = "refused-note" if is_refused(error) else f"cut-off-{rule}" if partial.strip() else rule
     text = (TextPart(text=quoting.note(what)),)
     unsaid = () if partial.strip() else unsaid
     yield Message("user", text, (position,), rule, "added", interrupts=stops, unsaid=unsaid)
@@ -273,6 +274,8 @@ def _what_happened(error: LlmError, answer: str, style: AttributionStyle, *, cut
     if error.category == "cancelled":
         what = f"{answer} was interrupted by the user" if cut_off else "interrupted by the user"
         return f"{what}: {message}" if message else what
+    if is_refused(error):
+        return f"{answer} was not accepted: {message}"
     reason = f"{error.category}: {message}" if message else error.category
     return f"{answer} {'was cut off' if cut_off else 'failed'} ({reason})"
 

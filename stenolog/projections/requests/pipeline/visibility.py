@@ -7,13 +7,13 @@ each time (`visible`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from stenolog.domain import events
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import LOST, WORDLESS
 from stenolog.domain.lanes.turn_taking import is_pass
 from stenolog.domain.parts import says_something
+from stenolog.domain.verdict import is_refused
 from stenolog.projections.views.context import Context
 from stenolog.projections.views.tool_pairs import Call
 
@@ -48,7 +48,7 @@ def exclusion_rule(
             return "not-in-context"
         case _ if scope != "open" and not _in_scope(event, lane, call):
             return "not-addressed"
-        case events.LlmError(retry_at=datetime()) if not lane.owns(event):
+        case events.LlmError(retry_at=retry) if not lane.owns(event) and (retry or is_refused(event)):
             return "other-lanes-error"
         # Before the rules for silent errors: what had arrived is shown.
         case events.LlmError(parts=parts) if says_something(parts):
