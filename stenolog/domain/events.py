@@ -252,7 +252,8 @@ class LlmError(Calling):
         model: The model that was called.
         attempt: The number of failed calls in a row, with this one. A call that was never made, or that was
             stopped in good order, adds nothing: 0 if there is no other.
-        retry_at: When it is tried again, jitter included; None: it is not.
+        retry_at: When it is tried again, jitter included; None: it is not. With the category "cancelled",
+            the program stopped it in good order, and the next run makes the call again.
         usage: The tokens counted before the call failed, at least; None: the provider had counted none.
         duration_ms: Milliseconds from the request to the failure.
         session: The session id of a backend that keeps the history itself.
@@ -358,6 +359,11 @@ Known: TypeAlias = UserMessage | AssistantMessage | ToolResult | LlmError | Mode
 Event: TypeAlias = Known | Unknown
 
 
+def was_stopped(event: Event) -> bool:
+    """Return whether an event is a model call that its program stopped, which the next run makes again."""
+    return isinstance(event, LlmError) and event.category == "cancelled" and event.retry_at is not None
+
+
 __all__ = [
     "UNCHANGED",
     "AssistantMessage",
@@ -373,4 +379,5 @@ __all__ = [
     "Unchanged",
     "Unknown",
     "UserMessage",
+    "was_stopped",
 ]

@@ -184,6 +184,7 @@ class _Watch:
             return  # no call was made, or it was made in another conversation, and is told of there
         asked = self._asked.pop(where, entry.time)
         model = said.model or self._settings.card_of(said.agent).model
+        failed = said if isinstance(said, events.LlmError) and not events.was_stopped(said) else None
         yield Span(
             position=entry.position,
             name=f"chat {model}".strip(),
@@ -194,8 +195,8 @@ class _Watch:
             start=_start(entry.time, said.duration_ms, asked),
             end=entry.time,
             attributes=self._common("chat", where, entry) | self._of_model(entry, said, model),
-            error=said.category if isinstance(said, events.LlmError) else "",
-            message=said.message if isinstance(said, events.LlmError) else "",
+            error=failed.category if failed else "",
+            message=failed.message if failed else "",
         )
 
     def _of_model(

@@ -213,7 +213,7 @@ def test_ctrl_c_stops_a_run_where_it_stands_and_the_next_one_goes_on(cli: Cli, f
     assert status == 130
     assert "stopped; `stenolog run team.toml --conversation team` goes on from here" in told
     assert (error.kind, error.category, error.message) == (
-        "llm_error", "process_exited", "the engine was stopped",
+        "llm_error", "cancelled", "the program stopped here",
     )  # fmt: skip
     assert error.text.startswith("a word")
     assert (ran.status, ran.out.endswith("And so on.\n")) == (0, True)

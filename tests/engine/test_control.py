@@ -288,8 +288,7 @@ def test_whoever_stops_listening_leaves_a_log_that_the_next_run_goes_on_from(tmp
         run(listen_a_little())
         error = list(conversation.entries())[-1].event
         assert isinstance(error, LlmError)
-        assert (error.category, error.message) == ("process_exited", "the engine was stopped")
-        assert error.text == "one "
+        assert (error.category, error.attempt, error.text) == ("cancelled", 0, "one ")
         run(run_team(team, conversation))
 
         assert outline(conversation)[-1] == ("assistant_message", " and four")
@@ -303,5 +302,6 @@ def test_a_stop_that_comes_as_the_answer_has_ended_stops_nothing_and_is_no_error
 
         assert run(team.cancel(conversation)) == []
         assert conversation.position == before
+        assert run(team.cancel(conversation, "coder")) == []
         with pytest.raises(IllegalCommandError):
             run(team.cancel(conversation, "stranger"))

@@ -89,7 +89,7 @@ class TestDrafts:
             run(listen_a_little())
 
             [error] = errors(conversation)
-        assert error.category == "process_exited"
+        assert error.category == "cancelled"
         assert error.text == "".join(heard)
 
 

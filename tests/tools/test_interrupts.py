@@ -129,6 +129,6 @@ def test_a_team_that_is_interrupted_says_so_and_its_next_run_goes_on(talk: Conve
     with pytest.raises(KeyboardInterrupt):
         Team([Agent("coder", llm=script, tools=[blocked])]).ask_sync(talk, "Go")
 
-    assert "the engine was stopped" in results(talk)[0]
+    assert "the program stopped here" in results(talk)[0]
     again = Team([Agent("coder", llm=Scripted("All done."), tools=[blocked])])
     assert again.ask_sync(talk) == "All done."

@@ -208,6 +208,8 @@ class EventStream:
     def _error(self, entry: Entry, error: LlmError) -> Events:
         lane = address(error.agent, error.task)
         yield from self._answer(entry, lane, error.cause).finish(complete(error.parts))
+        if error.category == "cancelled" and error.retry_at:
+            return  # its program stopped it, and the next run asks again
         if error.retry_at is None and error.category != "cancelled":
             self._failed[lane] = error
         again = {"retry_at": error.retry_at.isoformat()} if error.retry_at else {}

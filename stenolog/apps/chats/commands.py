@@ -146,7 +146,7 @@ def _turn(state: State) -> str:
 
 def _doing(state: State, lane: LaneState) -> str:
     match decision(state, lane).do:
-        case "call_model" if lane.retry_at:
+        case "call_model" if lane.retry_at and lane.category != "cancelled":
             return f"tries again at {lane.retry_at:%H:%M:%S} UTC"
         case "call_model":
             return "thinks"

@@ -209,7 +209,7 @@ def _assistant(state: State, message: events.AssistantMessage) -> tuple[events.E
 
 def _error(state: State, error: events.LlmError) -> tuple[events.Event, ...]:
     lane = state.lane(address(error.agent, error.task))
-    cancelled = error.category == "cancelled"
+    cancelled = error.category == "cancelled" and error.retry_at is None
     _check_listed(lane, "cancelled" if cancelled else "erred", error)
     # Every call has exactly one result, also where its lane is stopped.
     return (*not_run_results(lane.calls, CANCELLED), error) if cancelled else (error,)

@@ -290,7 +290,7 @@ def _on_error(state: State, error: events.LlmError) -> Interpretation:
     lane = state.lane(address(error.agent, error.task))
     if state.waiting:
         state = state._replace(waiting=0)
-    if error.category == "cancelled":
+    if error.category == "cancelled" and error.retry_at is None:
         if lane.status == "awaiting_llm" and 0 < (error.cause or 0) < lane.asked:
             # The call that was stopped is not the one that the lane waits for by now.
             return Interpretation(state)
@@ -298,7 +298,8 @@ def _on_error(state: State, error: events.LlmError) -> Interpretation:
         stopped = lane._replace(attempt=error.attempt, session=session)
         return Interpretation(state, (_stop(stopped, "cancelled"),))
     # A session dies with its backend; any other failure may name the one that the next call resumes.
-    session = "" if error.category == "process_exited" else error.session or lane.session
+    dies = error.category == "process_exited" or events.was_stopped(error)
+    session = "" if dies else error.session or lane.session
     failed = lane._replace(
         attempt=error.attempt, retry_at=error.retry_at, category=error.category, session=session
     )

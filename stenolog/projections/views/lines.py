@@ -25,7 +25,7 @@ from stenolog.domain.values import Control, WorkflowRun
 from stenolog.domain.verdict import is_refused
 
 from .acts import act_in_words, has_failed, is_act, is_of_program, is_result
-from .timeline import CUT_OFF, changes, cut_words, lost_words
+from .timeline import CUT_OFF, STOPPED, changes, cut_words, lost_words
 
 USER = "user"
 """The address of the person, whom an agent speaks to unless it names another."""
@@ -67,6 +67,8 @@ def describe(entry: Entry) -> Description:
         case events.ToolResult(parts=parts):
             mark = "✗" if has_failed(event) else "✓"
             return Description(event.name or "tool", _joined(mark, in_words(parts)))
+        case events.LlmError(parts=parts) if events.was_stopped(event):
+            return Description(address(event.agent, event.task), _joined(f"[{STOPPED}]", in_words(parts)))
         case events.LlmError(parts=parts):
             words = f"{event.category}: {event.message}" if event.message else event.category
             kept = f"· kept: {in_words(parts)}" if parts else ""
@@ -100,10 +102,12 @@ def entry_line(entry: Entry) -> EntryLine:
 
 
 def kind_word(event: events.Event) -> str:
-    """Return the word for an entry's kind, finer than `KINDS`: a summary, a cut, mere settings, erased."""
+    """Return the word for an entry's kind, finer than `KINDS`: summary, cut, stopped, settings, erased."""
     match event:
         case events.AssistantMessage(covers=covers) if covers:
             return "summary"
+        case events.LlmError() if events.was_stopped(event):
+            return "stopped"
         case events.ModeSwitch() if is_cut(event):
             return "cut"
         case events.ModeSwitch() if not changes(event):

@@ -34,6 +34,7 @@ ItemKind: TypeAlias = Literal[
 OUT_OF_TOKENS = frozenset(("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"))
 """The finish reasons, in small letters, of an answer that was cut at a limit of tokens."""
 CUT_OFF = "cut off at its limit of tokens"
+STOPPED = "stopped here"
 ItemStatus: TypeAlias = Literal[CallStatus, "", "retried"]
 Cards: TypeAlias = dict[str, AgentCard | None]
 NO_CARDS: Mapping[str, AgentCard | None] = {}
@@ -165,6 +166,10 @@ def _items(entry: Entry, calls: _Calls, cards: Cards) -> Iterator[TimelineItem]:
         case events.ToolResult() as result:
             card = _with_result(item("tool", author="", text=result.text), entry, calls.pairing)
             yield card._replace(detail=f"{result.name or 'tool'}: {card.note} ({result.call_id})")
+        case events.LlmError() as error if events.was_stopped(error):
+            where, received = address(error.agent, error.task), without_acts(error.parts)
+            yield item("message", author=where, text=error.text, detail=STOPPED, parts=received)
+            yield from _acts(entry, where, error.parts)
         case events.LlmError() as error:
             why = f"{error.category}: {error.message}" if error.message else error.category
             where, received = address(error.agent, error.task), without_acts(error.parts)

@@ -15,7 +15,7 @@ from functools import reduce
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, was_stopped
 from stenolog.domain.lanes.limits import Tokens, added
 from stenolog.domain.lanes.state import State, address, find_call
 from stenolog.domain.lanes.step import INITIAL, evolve
@@ -88,6 +88,11 @@ def understates(event: AssistantMessage) -> bool:
     return event.usage.output * CHARACTERS_PER_TOKEN < sum(map(len, texts))
 
 
+STOPPED = "stopped"
+NOT_FAILED = ("cancelled", STOPPED)
+"""The names of ended calls that no error ended."""
+
+
 def leaves_unknown(event: AssistantMessage | LlmError) -> bool:
     """Return whether an answer, or a part of a cancelled one, does not state the tokens that it used."""
     return event.usage is None and (isinstance(event, AssistantMessage) or bool(event.parts))
@@ -150,8 +155,8 @@ class UsageTotals(NamedTuple):
 
     @property
     def failed(self) -> int:
-        """Count the failed calls, without those that a person cancelled, as `Overview.errors` does."""
-        return sum(count for name, count in self.errors.items() if name != "cancelled")
+        """Count the failed calls, without those that were cancelled or stopped, as `Overview.errors` does."""
+        return sum(count for name, count in self.errors.items() if name not in NOT_FAILED)
 
     @property
     def sum(self) -> Tokens:
@@ -334,8 +339,10 @@ def _counted(tally: UsageTotals, model: str, event: AssistantMessage | LlmError 
                 first=_timed(tally.first, event.first_token_ms),
             )
         case LlmError(category=category):
-            errors = {**tally.errors, category: tally.errors.get(category, 0) + 1}
-            tally = tally._replace(errors=errors, retries=tally.retries + (event.retry_at is not None))
+            name = STOPPED if was_stopped(event) else category
+            errors = {**tally.errors, name: tally.errors.get(name, 0) + 1}
+            again = event.retry_at is not None and name not in NOT_FAILED
+            tally = tally._replace(errors=errors, retries=tally.retries + again)
     if not isinstance(event, ToolResult) and leaves_unknown(event):
         tally = tally._replace(untold=tally.untold + 1)
     elif event.usage is not None and event.usage.cost is not None:

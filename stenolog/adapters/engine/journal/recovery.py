@@ -29,7 +29,7 @@ from .journal import Journal
 from .work import ClaimedEffect
 
 DIED = "the process that made this call died"
-STOPPED = "the engine was stopped"
+STOPPED = "the program stopped here"
 UNPROTECTED = "the store could not be reached for so long that another process could have made this call"
 
 
@@ -77,13 +77,20 @@ def _model(
     why: str,
     drafted: Drafted,
 ) -> None:
-    """Record a model call as an error with its partial text; its retries decide on the next attempt."""
+    """Record a model call as an error with its partial text; its retries decide on the next attempt.
+
+    One that was stopped in good order is made again by the next run.
+    """
+    # Nothing had come of it, so there is nothing to record.
+    if why == STOPPED and drafted == Drafted():
+        journal.claims.release(claim)
+        return
     lane = journal.state.lane(claim.lane)
     agent = agents.get(lane.agent)
     retries = agent.retries if agent else NO_RETRIES
     # Being stopped in good order is no failure of the model, so it is no attempt.
     attempt = claim.attempt - (why in (STOPPED, UNPROTECTED))
-    wait = retries.wait("process_exited", attempt, options.world.chance())
+    wait = 0.0 if why == STOPPED else retries.wait("process_exited", attempt, options.world.chance())
     now = journal.conversation.log.edge.clock()
     error = interrupted_call(
         lane,
@@ -97,6 +104,8 @@ def _model(
     )
     so_far = drafted.progress
     error = replace(error, model=so_far.model, usage=so_far.usage, session=so_far.session)
+    if why == STOPPED:
+        error = replace(error, category="cancelled")
     recorded = as_recorded(error, is_wanted=lane.status == "awaiting_llm")
     journal.append_decided(lambda: (recorded,), claim)
 

@@ -209,11 +209,13 @@ class OngoingModelCall:
             again = time if error.event.retry_at else None
             return replace(error.event, retry_at=again, **self._common(now))
         category, message, after = classify_error(error)
-        wait = retries.wait(category, self.effect.attempt, chance, after)
+        # A call that was stopped is no attempt; a replayed one says when it goes on.
+        is_stopped = category == "cancelled" and after is not None
+        wait = after if is_stopped else retries.wait(category, self.effect.attempt, chance, after)
         return LlmError(
             category=category,
             message=message,
-            attempt=self.effect.attempt,
+            attempt=self.effect.attempt - is_stopped,
             retry_at=None if wait is None else time + timedelta(seconds=wait),
             **self._so_far(),
             **self._common(now),

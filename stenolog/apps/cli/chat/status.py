@@ -54,7 +54,9 @@ def at_work(state: State, agents: Agents) -> str:
     for lane in state.lanes.values():
         match decision(state, lane).do if lane.agent in agents else "wait":
             case "call_model":
-                doing.append(f"{lane.address} is {'waiting to retry' if lane.retry_at else 'thinking'}")
+                # A call that its program stopped is due at once.
+                waits = lane.retry_at and lane.category != "cancelled"
+                doing.append(f"{lane.address} is {'waiting to retry' if waits else 'thinking'}")
             case "run_tools":
                 doing.append(f"{lane.address} runs {', '.join(call.name for call in lane.calls)}")
             case _:

@@ -20,7 +20,7 @@ from stenolog.projections.messages.sizes import PLAIN
 from stenolog.projections.prices import Prices, unpriced
 from stenolog.projections.requests import Omission, Request, RequestPart
 from stenolog.projections.requests.part_texts import part_text
-from stenolog.projections.views.usage import UsageTotals, together
+from stenolog.projections.views.usage import NOT_FAILED, UsageTotals, together
 
 from .layout import Cell, table, wrapped
 
@@ -222,13 +222,11 @@ def drawn(
         [columns[at] for at in kept], [[row[at] for at in kept] for row in shown], names=NAMES, spare=SPARE
     )
     if whole.failed:
-        counted = ", ".join(
-            f"{count:,} {name}" for name, count in whole.errors.items() if name != "cancelled"
-        )
+        counted = ", ".join(f"{n:,} {name}" for name, n in whole.errors.items() if name not in NOT_FAILED)
         again = f"; {whole.retries:,} tried again" if whole.retries else ""
         yield wrapped((f"errors: {counted}{again}", "yellow"), hang=2)
-    if cancelled := whole.errors.get("cancelled"):
-        yield wrapped((f"not counted as errors: {cancelled:,} cancelled", "dim"), hang=2)
+    if others := ", ".join(f"{whole.errors[name]:,} {name}" for name in NOT_FAILED if name in whole.errors):
+        yield wrapped((f"not counted as errors: {others}", "dim"), hang=2)
     if prices is not None:
         for words in _on_prices(whole, prices, source):
             yield wrapped((words, "dim"), hang=2)

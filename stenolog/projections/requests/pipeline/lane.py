@@ -186,7 +186,7 @@ def _after_answer(own: LaneMemory, position: int, message: events.AssistantMessa
 
 
 def _failed(own: LaneMemory, position: int, error: events.LlmError) -> LaneMemory:
-    if error.category == "process_exited":
+    if error.category == "process_exited" or events.was_stopped(error):
         return own._replace(died=position)
     if error.session and error.session != own.session:
         return own._replace(session=error.session, died=position)
