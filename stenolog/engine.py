@@ -8,6 +8,7 @@ from .adapters.engine.options import EntryAppended, Options, RunEvent, Runtime, 
 from .adapters.engine.output import Output
 from .adapters.engine.replay import Replay
 from .adapters.engine.situation import Situation
+from .adapters.engine.team.result import RunResult
 from .adapters.engine.team.start import OnInput
 from .adapters.engine.team.team import Team
 from .adapters.engine.team_file import load as load_team
@@ -69,6 +70,7 @@ __all__ = [
     "RetryPolicy",
     "RoundRobin",
     "RunEvent",
+    "RunResult",
     "Runtime",
     "Sequential",
     "Situation",

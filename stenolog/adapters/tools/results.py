@@ -247,7 +247,7 @@ def result_of(
         call_id=call_id,
         call=ref,
         name=name,
-        parts=[_part(item, put_blob) for item in outcome.content if item],
+        parts=[part_of(item, put_blob) for item in outcome.content if item],
         is_error=outcome.is_error,
         duration_ms=duration_ms,
         meta=dict(outcome.meta),
@@ -255,7 +255,8 @@ def result_of(
     return offload_large(result, put_blob, INLINE)
 
 
-def _part(item: str | Attachment, put_blob: Callable[[bytes], str]) -> UserPart:
+def part_of(item: str | Attachment, put_blob: Callable[[bytes], str]) -> UserPart:
+    """Return a text, or stored bytes, as a part."""
     if isinstance(item, str):
         return TextPart(text=item)
     blob = put_blob(item.content)

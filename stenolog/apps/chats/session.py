@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.approvals import workers
 from stenolog.adapters.engine.delegate import TASK_ID as TASK
+from stenolog.adapters.engine.inputs import Message
 from stenolog.adapters.engine.options import EntryAppended, StreamDelta
 from stenolog.adapters.engine.team.start import OnInput
-from stenolog.adapters.engine.team.team import Message, Team
+from stenolog.adapters.engine.team.team import Team
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import OperationalError
 from stenolog.domain.events import LlmError

@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.engine.inputs import AnyConversation, opened_conversation
 from stenolog.adapters.engine.options import EntryAppended, RunEvent, StreamDelta
-from stenolog.adapters.engine.team.team import AnyConversation, opened_conversation
 from stenolog.adapters.store.contract.recorder import LogRecorder
 from stenolog.adapters.store.contract.values import CommittedRow, DraftRow, Stream
 from stenolog.adapters.store.reading import reader

@@ -9,10 +9,16 @@ from functools import partial
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.approvals import Approver, Arguments, approval, refusal
+from stenolog.adapters.engine.inputs import (
+    AnyConversation,
+    Message,
+    message_of,
+    opened_conversation,
+    words_of,
+)
 from stenolog.adapters.engine.journal.live_state import LiveState
 from stenolog.adapters.engine.mentions import agents_by_name, mentioned_agents
 from stenolog.adapters.engine.team.start import Input, OnInput, TeamSettings, start_run
-from stenolog.adapters.engine.team.team import AnyConversation, Message, opened_conversation
 from stenolog.adapters.store.contract.appends import check_storable
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
@@ -61,8 +67,9 @@ def submit_sync(
 ) -> int:
     """Say something as `submit` does, for programs without an event loop."""
     names = (to,) if isinstance(to, str) and to else tuple(to)
-    spoken = UserMessage(text=message) if isinstance(message, str) else message
-    return _record(conversation, Input(replace(spoken, to=names) if names else spoken, id, on_input), team)
+    spoken = message_of(message, conversation.log.blobs.put)
+    words = Input(replace(spoken, to=names) if names else spoken, id, on_input)
+    return _record(conversation, words, team, words_of(message))
 
 
 async def cancel(conversation: AnyConversation, agent: str = "", task: str = "", *, team: str = TEAM) -> int:
@@ -102,14 +109,14 @@ async def _control(conversation: AnyConversation, control: Control, team: str) -
     return await asyncio.to_thread(_record, opened, Input(UserMessage(control=control)), team)
 
 
-def _record(conversation: Conversation, words: Input, team: str) -> int:
+def _record(conversation: Conversation, words: Input, team: str, said: str = "") -> int:
     queue = queue_of(conversation.log)
     state = LiveState(conversation)
     if queue.names_teams:
         state.also = partial(_wake, queue, check_team(team), conversation, state)
     if not words.message.to and words.message.control is None:
         # Only without `to`, which says it more plainly than the text.
-        names = mentioned_agents(words.message.text, agents_by_name(state.settings.cards))
+        names = mentioned_agents(said, agents_by_name(state.settings.cards))
         words = words._replace(message=replace(words.message, to=names) if names else words.message)
     entries = start_run(state, NO_TEAM, {}, words)
     return _message(conversation, entries, words.id).position

@@ -12,38 +12,40 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from datetime import datetime
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any
 
-from stenolog.adapters.conversation.aio import AsyncConversation
-from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine import approvals
 from stenolog.adapters.engine.agent import Agent, Upkeep, WorkerTool, check_mode_tools, unknown_mode_tool
+from stenolog.adapters.engine.inputs import (
+    AnyConversation,
+    Message,
+    message_of,
+    opened_conversation,
+    words_of,
+)
 from stenolog.adapters.engine.journal.live_state import LiveState
 from stenolog.adapters.engine.mentions import agents_by_name, mentioned_agents
 from stenolog.adapters.engine.model_calls.retries import CircuitBreaker
-from stenolog.adapters.engine.options import WORLD, EntryAppended, OnUnknown, Options, RunEvent, Runtime
-from stenolog.adapters.engine.output import LastAnswer
+from stenolog.adapters.engine.options import WORLD, OnUnknown, Options, RunEvent, Runtime
 from stenolog.adapters.engine.runner.runner import Runner
 from stenolog.adapters.engine.runner.upkeep_schedule import upkeeps
 from stenolog.adapters.providers.prices import listed
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.adapters.tools.functions import as_runnables, opened
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import CallerError, IllegalCommandError, ModelError
-from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
+from stenolog.domain.errors import CallerError, IllegalCommandError
+from stenolog.domain.events import UserMessage
 from stenolog.domain.lanes.limits import no_price
-from stenolog.domain.lanes.state import State, address
+from stenolog.domain.lanes.state import State
 from stenolog.domain.lanes.turns import TurnRule
 from stenolog.domain.values import CallRef, Control, TurnPolicy
 from stenolog.projections.prices import Prices, price_of
 
+from .result import RunCollector, RunResult, result_of_run, worker_positions
 from .start import Input, OnInput, TeamSettings, start_run
 
 LOGGER = logging.getLogger("stenolog.engine")
-AnyConversation: TypeAlias = Conversation | AsyncConversation
-Message: TypeAlias = str | UserMessage
 _closing: set[asyncio.Task[None]] = set()  # the event loop itself holds tasks weakly
 
 
@@ -129,11 +131,13 @@ class Team:
         """Send a message, if given, and work until every lane waits for a person or has stopped.
 
         Yields each entry as it is appended, and each piece of an answer as it streams. If the caller stops
-        iterating, the run stops, and the next one continues. A message with an `id` is sent once, however
-        often the program runs. Raises `AgentNotFoundError`, `UnsupportedVersionError`, `ReplayMismatchError`,
-        `DuplicateIdError`, `StoreTimeoutError`, `StoreError`.
+        iterating, the run stops, and the next one continues. A list, such as `["look", Path("a.png")]`, is a
+        message with files. One with an `id` is sent once, however often the program runs. Raises
+        `CallerError` for a file that cannot be read, `AgentNotFoundError`, `UnsupportedVersionError`,
+        `ReplayMismatchError`, `DuplicateIdError`, `StoreTimeoutError`, `StoreError`.
         """
-        async with self._runner(conversation, self._input(message, to, id, on_input)) as runner:
+        words = await self._input(conversation, message, to, id, on_input)
+        async with self._runner(conversation, words) as runner:
             async for happened in runner.run():
                 yield happened
             self._tell_of_absent(runner.conversation.name, runner.journal.state)
@@ -152,29 +156,32 @@ class Team:
         is returned. Retries are logged as warnings. Raises `ModelError` if a lane that was at work has
         failed; and as `run`.
         """
-        last, failed = LastAnswer(self.agents), dict[str, LlmError]()
+        run = RunCollector(self.agents)
         async for happened in self.run(conversation, message, to=to, id=id):
-            if isinstance(happened, EntryAppended):
-                last.take(happened.entry)
-            match happened:
-                case EntryAppended(Entry(event=AssistantMessage(purpose="answer", replaces=None) as answer)):
-                    failed.pop(address(answer.agent, answer.task), None)
-                case EntryAppended(Entry(event=LlmError(retry_at=None) as error)) if (
-                    error.category != "cancelled"
-                ):
-                    failed[address(error.agent, error.task)] = error
-                case EntryAppended(Entry(event=LlmError(retry_at=datetime() as again) as error)):
-                    # The caller sees no events: retries would look like a program that hangs.
-                    where, when = address(error.agent, error.task), again.isoformat(timespec="seconds")
-                    LOGGER.warning("%s: %s: %s; next try at %s", where, error.category, error.message, when)
-                case _:
-                    pass
-        for where, error in failed.items():
-            raise ModelError(error.category, f"{where}: {error.category}: {error.message}")
-        if id and not last.has_answered:
-            opened = await opened_conversation(conversation)
-            await asyncio.to_thread(last.take_after, opened, id)
-        return last.value
+            run.take(happened)
+        run.check()
+        if id and not run.last.has_answered:
+            await asyncio.to_thread(run.last.take_after, await opened_conversation(conversation), id)
+        return run.last.value
+
+    async def run_to_end(
+        self,
+        conversation: AnyConversation,
+        message: Message | None = None,
+        *,
+        to: str | Iterable[str] = (),
+        id: str = "",
+        on_input: OnInput = "next",
+    ) -> RunResult:
+        """Run as `run` does, and return the answer, the usage, the new entries, and why the run ended.
+
+        A failure is in the result, and is not raised. Raises as `run`.
+        """
+        run, opened = RunCollector(self.agents), await opened_conversation(conversation)
+        before = await asyncio.to_thread(worker_positions, opened)
+        async for happened in self.run(opened, message, to=to, id=id, on_input=on_input):
+            run.take(happened)
+        return await asyncio.to_thread(result_of_run, run, opened, before, self.options.prices, id)
 
     def ask_sync(
         self,
@@ -213,11 +220,14 @@ class Team:
         "cancel", what is under way is stopped first.
         """
         opened, tools = await opened_conversation(conversation), await self.tools()
-        words = self._input(message, to, id, on_input)
+        words = await self._input(opened, message, to, id, on_input)
         return await asyncio.to_thread(lambda: start_run(LiveState(opened), self._setting, tools, words))
 
     async def cancel(self, conversation: AnyConversation, agent: str = "", task: str = "") -> list[Entry]:
-        """Stop one lane or all, wherever they run; return nothing if all are at rest."""
+        """Stop one lane or all, wherever they run; return nothing if they are at rest.
+
+        Raises `IllegalCommandError` for an agent that is not there.
+        """
         try:
             return await _control(conversation, Control(action="cancel", agent=agent, task=task))
         except IllegalCommandError:
@@ -294,18 +304,25 @@ class Team:
             for name, tool in tools.items()
         }
 
-    def _input(
-        self, message: Message | None, to: str | Iterable[str], id: str, on_input: OnInput
+    async def _input(
+        self,
+        conversation: AnyConversation,
+        message: Message | None,
+        to: str | Iterable[str],
+        id: str,
+        on_input: OnInput,
     ) -> Input | None:
         if message is None:
             return None
         names = [to] if isinstance(to, str) and to else list(to)
-        if isinstance(message, str):
-            if not names and self.options.mentions:
-                # Only without `to`, which says it more plainly than the text.
-                names = [*mentioned_agents(message, agents_by_name(self.agents))]
-            message = UserMessage(text=message)
-        return Input(replace(message, to=tuple(names)) if names else message, id, on_input)
+        if not isinstance(message, UserMessage) and not names and self.options.mentions:
+            # Only without `to`, which says it more plainly than the text.
+            names = [*mentioned_agents(words_of(message), agents_by_name(self.agents))]
+        if not isinstance(message, str | UserMessage):
+            put_blob = (await opened_conversation(conversation)).log.blobs.put
+            message = await asyncio.to_thread(message_of, message, put_blob)
+        said = UserMessage(text=message) if isinstance(message, str) else message
+        return Input(replace(said, to=tuple(names)) if names else said, id, on_input)
 
     def _tell_of_absent(self, conversation: str, state: State) -> None:
         """Warn once that the turn is with an agent that this team does not have."""
@@ -374,15 +391,6 @@ def _check_costs(agents: Iterable[Agent], prices: Prices) -> None:
         names = [llm.name for llm in models if llm.charges == "listed" and not price_of(llm.name, prices)]
         if names:
             raise CallerError(f"agent {agent.name!r}: max_cost cannot be kept: {no_price(names)}")
-
-
-async def opened_conversation(conversation: AnyConversation) -> Conversation:
-    """Return the conversation whose methods are not awaited."""
-    if isinstance(conversation, Conversation):
-        return conversation
-    if isinstance(conversation, AsyncConversation):
-        return await conversation.sync()
-    raise CallerError(f'expected a conversation, such as log["demo"], found {conversation!r:.100}')
 
 
 async def _control(conversation: AnyConversation, control: Control) -> list[Entry]:

@@ -13,8 +13,9 @@ import click
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.approvals import Approver, approval, refusal
+from stenolog.adapters.engine.inputs import Message, words_of
 from stenolog.adapters.engine.options import RunEvent, StreamDelta
-from stenolog.adapters.engine.team.team import Message, Team
+from stenolog.adapters.engine.team.team import Team
 from stenolog.adapters.engine.upkeep.auto_context import AutoSummary
 from stenolog.apps.cli.app import Terminated
 from stenolog.apps.cli.arguments.approver import approver_of
@@ -105,7 +106,7 @@ class BackgroundRun:
 
     def go(self, message: Message | None = None, to: Iterable[str] = ()) -> None:
         """Send a message, if any, and run until only a person can go on."""
-        self.watching.begin(message.text if isinstance(message, UserMessage) else message or "")
+        self.watching.begin(words_of(message or ""))
         self.do(self._go(message, to))
 
     async def _go(self, message: Message | None, to: Iterable[str]) -> None:

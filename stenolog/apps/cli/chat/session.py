@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.conversation.queries.backwards import backwards
-from stenolog.adapters.engine.team.team import Message, Team
+from stenolog.adapters.engine.inputs import Message
+from stenolog.adapters.engine.team.team import Team
 from stenolog.apps.chats.commands import pinned_words
 from stenolog.apps.cli.app import Terminated
 from stenolog.apps.cli.draw.entry_lines import entry_line

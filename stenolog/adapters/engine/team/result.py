@@ -1,0 +1,204 @@
+"""Result of a run: the answer, what it used, the new entries, and why the run ended."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.engine import approvals
+from stenolog.adapters.engine.agent import Agent
+from stenolog.adapters.engine.options import EntryAppended, RunEvent
+from stenolog.adapters.engine.output import LastAnswer
+from stenolog.domain.entry import Entry
+from stenolog.domain.errors import AgentNotFoundError, ModelError
+from stenolog.domain.events import AssistantMessage, LlmError, ToolResult, UserMessage
+from stenolog.domain.lanes.limits import MICRO_PER_USD
+from stenolog.domain.lanes.state import address
+from stenolog.domain.policy import FullHistory
+from stenolog.domain.values import Control, Usage
+from stenolog.projections.prices import Price, Prices
+from stenolog.projections.views.usage import UsageTotals, usage
+
+LOGGER = logging.getLogger("stenolog.engine")
+RunEnd: TypeAlias = Literal["rest", "approval", "question", "failed", "limit", "cancelled"]
+"""Why a run ended: `rest`, every agent has answered."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Result of `Team.run_to_end`.
+
+    `answer` is the text of the last answer, `output` that of an agent with a typed output, else the text.
+    `usage` and `cost`, in USD, are those of this run's model calls, workers included; `cost` is None if a
+    model has no price. `entries` are the new ones. `why` says why the run ended; if it failed or a limit
+    stopped it, `error` has the category and the message. `pending` are the calls that wait for a person.
+    """
+
+    answer: str
+    output: Any
+    usage: Usage
+    cost: float | None
+    entries: tuple[Entry, ...]
+    why: RunEnd
+    error: LlmError | None
+    pending: tuple[approvals.PendingApproval, ...]
+    conversation: Conversation = field(repr=False)
+
+    def messages(self, api: str | None = None, agent: str = "") -> list[dict[str, Any]]:
+        """Return the new messages as an agent's model is sent them, in a provider's format.
+
+        `api` is one of `stenolog.requests.FORMATS`; None: the agent's own. `agent` defaults to the last that
+        answered. Raises `AgentNotFoundError`; and as `Conversation.request`.
+        """
+        who = agent or next(_speakers(reversed(self.entries)), "")
+        if not self.entries:
+            return []
+        if not who:
+            raise AgentNotFoundError("messages: expected an agent that has answered, found none; name one")
+        name, _, task = who.partition("/")
+        last, new = self.entries[-1].position, {entry.position for entry in self.entries}
+        request = self.conversation.request(name, last, api, task=task, policy=FullHistory())
+        said = [part for part in request.parts if part.message >= 0 and part.rule != "preview-note"]
+        places = dict.fromkeys(part.message for part in said if not new.isdisjoint(part.positions))
+        body: Any = request.body[request.messages_key]
+        return [deepcopy(body[place]) for place in sorted(places)]
+
+
+class RunCollector:
+    """Entries, last answer and failures of a run so far."""
+
+    def __init__(self, agents: Mapping[str, Agent]) -> None:
+        self.agents = agents
+        self.entries: list[Entry] = []
+        self.last = LastAnswer(agents)
+        self.failed: dict[str, LlmError] = {}
+        """The errors that stopped lanes, which have not answered since."""
+
+    def take(self, happened: RunEvent) -> None:
+        """Take the next event in; warn of retries, which the caller does not see."""
+        if not isinstance(happened, EntryAppended):
+            return
+        self.entries.append(happened.entry)
+        self.last.take(happened.entry)
+        match happened.entry.event:
+            case AssistantMessage(purpose="answer", replaces=None) as answer:
+                self.failed.pop(address(answer.agent, answer.task), None)
+            case LlmError(retry_at=None) as error:
+                self.failed[address(error.agent, error.task)] = error
+            case LlmError(retry_at=again) as error if again and error.category != "cancelled":
+                # Retries would look like a program that hangs.
+                where, when = address(error.agent, error.task), again.isoformat(timespec="seconds")
+                LOGGER.warning("%s: %s: %s; next try at %s", where, error.category, error.message, when)
+            case _:
+                pass
+
+    @property
+    def error(self) -> LlmError | None:
+        """The first error that stopped a lane, and no person did."""
+        return next((each for each in self.failed.values() if each.category != "cancelled"), None)
+
+    def check(self) -> None:
+        """Raise `ModelError` if a lane has failed."""
+        if (error := self.error) is not None:
+            where = address(error.agent, error.task)
+            raise ModelError(error.category, f"{where}: {error.category}: {error.message}")
+
+    def why(self, pending: Sequence[approvals.PendingApproval]) -> RunEnd:
+        """Return why the run ended."""
+        if self.error is not None:
+            return "limit" if self.error.category == "budget" else "failed"
+        if pending:
+            return "approval"
+        return "cancelled" if _is_cancelled(self.entries) else "rest"
+
+
+def result_of_run(
+    run: RunCollector, conversation: Conversation, before: Mapping[str, int], prices: Prices, id: str
+) -> RunResult:
+    """Return the result of a run; `before` has the positions of its workers' conversations at its start."""
+    pending = approvals.waiting(conversation)
+    if id and not run.last.has_answered:
+        run.last.take_after(conversation, id)
+    used = _used(conversation, run.entries, before)
+    models = [model for agent in run.agents.values() for model in agent.models]
+    free = [Price(model.name, 0, 0, 0) for model in models if model.charges == "nothing"]
+    cost, tokens = used.cost((*prices, *free)), used.sum._asdict()
+    return RunResult(
+        answer=run.last.text,
+        output=run.last.value,
+        usage=Usage(**{**tokens, "cost": None}),
+        cost=None if cost is None else cost / MICRO_PER_USD,
+        entries=tuple(run.entries),
+        why=run.why(pending),
+        error=run.error,
+        pending=tuple(pending),
+        conversation=conversation,
+    )
+
+
+def worker_positions(conversation: Conversation) -> dict[str, int]:
+    """Return the positions of the conversations of the workers that are at work."""
+    return {name: conversation.log[name].position for name in approvals.workers(conversation)}
+
+
+def _used(conversation: Conversation, entries: list[Entry], before: Mapping[str, int]) -> UsageTotals:
+    """Return what the entries used, and what workers and forks used since the start of the run."""
+    log, seen = conversation.log, {conversation.name}
+    total = usage(entries).total
+    left = [*approvals.workers(conversation), *_children(entries)]
+    while left:
+        name = left.pop()
+        if name in seen or name not in log:
+            continue
+        seen.add(name)
+        child = log[name]
+        new = [*child.entries(before[name] if name in before else _shared(child))]
+        total = total.plus(usage(new).total)
+        left += _children(new)
+    return total
+
+
+def _children(entries: Iterable[Entry]) -> Iterator[str]:
+    """Yield the conversations in which workers, and the authors of summaries, have worked."""
+    for entry in entries:
+        meta = entry.event.meta if isinstance(entry.event, ToolResult | AssistantMessage) else {}
+        match meta.get("stenolog"):
+            case {"child": {"conversation": str(name)}}:
+                yield name
+            case _:
+                pass
+
+
+def _shared(child: Conversation) -> int:
+    """Return the last position that a fork shares with its parent; 0 for any other conversation."""
+    settings = child.settings()
+    return settings.parent.position if settings.is_fork and settings.parent else 0
+
+
+def _speakers(entries: Iterable[Entry]) -> Iterator[str]:
+    for entry in entries:
+        match entry.event:
+            case AssistantMessage(purpose="answer") as answer:
+                yield address(answer.agent, answer.task)
+            case _:
+                pass
+
+
+def _is_cancelled(entries: Iterable[Entry]) -> bool:
+    """Return whether a person stopped an agent that has not answered since."""
+    stopped: set[str] = set()
+    for entry in entries:
+        match entry.event:
+            case AssistantMessage(purpose="answer") as answer:
+                stopped -= {address(answer.agent, answer.task), ""}
+            case LlmError(category="cancelled", retry_at=None) as error:
+                stopped.add(address(error.agent, error.task))
+            case UserMessage(control=Control(action="cancel") as control):
+                stopped.add(address(control.agent, control.task))
+            case _:
+                pass
+    return bool(stopped)
