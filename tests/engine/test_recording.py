@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stenolog import AssistantMessage, Conversation, Team, ToolResult
-from stenolog.adapters.engine import replay_order
+from stenolog.adapters.engine.replay import order
 from stenolog.engine import Agent, Replay
 from stenolog.errors import ModelError, ReplayMismatchError
 from stenolog.models import Scripted
@@ -125,7 +125,7 @@ def test_agents_at_work_together_answer_in_the_order_in_which_they_did(tmp_path:
 
 
 def test_an_answer_waits_for_no_other_that_will_not_come(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(replay_order, "PATIENCE", 0.05)
+    monkeypatch.setattr(order, "PATIENCE", 0.05)
     with opened(tmp_path / "t.db") as conversation:
         pair = [Agent("a", llm=Scripted("a", pause=0.05)), Agent("b", llm=Scripted("b"))]
         run(run_team(Team(pair), conversation, "Go"))

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from stenolog.engine import Agent, Runtime, Team
+from collections.abc import Iterator
+
+from stenolog import Conversation
+from stenolog.engine import Agent, AutoSummary, Runtime, Situation, Team
+from stenolog.errors import ModelError
+from stenolog.events import AssistantMessage, LlmError
 from stenolog.tools import ToolContext, tool
 
 from .world import Asked, Program, World, call
@@ -23,6 +28,78 @@ def approving(world: World, runtime: Runtime) -> Team:
     return Team([Agent("clerk", llm=world.model(turn), tools=[pay])], world=runtime)
 
 
+def overflowing(world: World, runtime: Runtime) -> Team:
+    """Return a team whose model takes so little that a summary is needed."""
+
+    def turn(asked: Asked) -> object:
+        if len(asked.text) > 2_500:
+            raise ModelError("context_length", f"too long: {len(asked.text)} tokens > 2500 maximum")
+        return f"I have read {'a summary' if asked.has('They talked.') else 'it all'}."
+
+    scribe = Agent("scribe", llm=world.model(lambda asked: "They talked."))
+    return Team([Agent("clerk", llm=world.model(turn), summary=AutoSummary(by=scribe))], world=runtime)
+
+
+def falling_back(world: World, runtime: Runtime) -> Team:
+    """Return a team whose first model fails at every other question, and whose second has another API."""
+
+    def first(asked: Asked) -> object:
+        if asked.body["messages"][-1]["role"] == "user" and asked.has("Two") and not asked.has("Three"):
+            raise ModelError("overloaded", "busy")
+        return "The first."
+
+    def second(asked: Asked) -> object:
+        return "The second."
+
+    models = [world.model(first, "first", api="anthropic"), world.model(second, "second")]
+    return Team([Agent("clerk", llm=models, parameters={"max_tokens": 99})], world=runtime)
+
+
+def instructed(world: World, runtime: Runtime) -> Team:
+    """Return a team whose instructions are a function of the day and of the step."""
+
+    @tool
+    def look(context: ToolContext) -> str:
+        """Look."""
+        world.effects.append(f"look {context.key}")
+        return "tea"
+
+    def turn(asked: Asked) -> object:
+        return "It is tea." if asked.has("Thursday. Answer now.") else call("look", "c1")
+
+    def instructions(now: Situation) -> str:
+        return f"Today is {now.time:%A}. {'Answer now.' if now.lane.steps else 'Look first.'}"
+
+    return Team([Agent("clerk", llm=world.model(turn), persona=instructions, tools=[look])], world=runtime)
+
+
+def kept_limit(conversation: Conversation, world: World) -> Iterator[str]:
+    """Yield a fault if the limit of the model is not kept, or the request failed twice."""
+    failed = [e.event for e in conversation.entries() if isinstance(e.event, LlmError)]
+    if [each.category for each in failed].count("context_length") != 1:
+        yield f"failed by {failed}"
+    if not conversation.settings().card_of("clerk").context_limit:
+        yield "no limit is known"
+
+
+def models_that_spoke(conversation: Conversation, world: World) -> Iterator[str]:
+    """Yield a fault if the second model answered other questions than the second."""
+    answers = [e.event for e in conversation.entries() if isinstance(e.event, AssistantMessage)]
+    if (found := [each.model for each in answers]) != ["first", "second", "first"]:
+        yield f"answered by {found}"
+
+
+LONG = "x" * 900
+
 PROGRAMS = [
+    Program(
+        "overflow",
+        overflowing,
+        (f"One {LONG}", f"Two {LONG}", f"Three {LONG}"),
+        "I have read a summary.",
+        holds=kept_limit,
+    ),
+    Program("fall-back", falling_back, ("One", "Two", "Three"), "The first.", holds=models_that_spoke),
+    Program("instructions", instructed, ("What is it?",), "It is tea."),
     Program("approval", approving, ("Pay the bill.",), "It is paid.", {"pay": {"euro": 11}}),
 ]

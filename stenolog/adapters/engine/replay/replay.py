@@ -15,16 +15,20 @@ from __future__ import annotations
 import re
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import NamedTuple
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.conversation.queries.requests.lanes import api_of
 from stenolog.adapters.conversation.queries.requests.sent_forms import in_sent_form
+from stenolog.adapters.engine.agent import Agent
+from stenolog.adapters.engine.model_calls.model_call import RecordedVerdictError
+from stenolog.adapters.engine.situation import Situation
 from stenolog.adapters.models.base import Model, ModelRequest, Progress, StreamItem
 from stenolog.adapters.tools.base import Attachment, BaseTool, ToolContext, ToolOutput
 from stenolog.adapters.tools.calls import note_of
 from stenolog.adapters.tools.functions import as_runnables
+from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import ModelError, ReplayMismatchError
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
@@ -42,9 +46,8 @@ from stenolog.projections.requests.pipeline.truncation import RESULTS, with_text
 from stenolog.projections.requests.request import sent_under
 from stenolog.projections.views.tool_pairs import ToolCallIndex
 
-from .agent import Agent
-from .model_calls.model_call import RecordedVerdictError
-from .replay_order import ReplayOrder, ReplayPoint
+from .agents import AS_RECORDED, RecordedAgent, RecordedCards
+from .order import ReplayOrder, ReplayPoint
 
 # Entry ids are drawn anew in each run, so the alias differs though the result is the same.
 ALIAS = re.compile(re.escape(RESULTS) + r"[^\s\"/]+?\.json")
@@ -100,7 +103,13 @@ class Replay:
         self._results: dict[tuple[str, str, str], deque[RecordedResult]] = defaultdict(deque)
         entries = list(conversation.entries(at=at))
         answers = list(_answers(entries))
+        self._cards = RecordedCards(entries)
+        self._apis: dict[tuple[str, str, str], str] = {}
         for answer in answers:
+            event = answer.event
+            if event.receipt is not None:
+                then = self._cards.at(event.agent, answer.view)
+                self._apis[event.agent, then.model, then.provider] = event.receipt.api.partition("@")[0]
             self._answers[address(answer.event.agent, answer.event.task)].append(answer)
         results = list(_results(entries))
         for result in results:
@@ -158,24 +167,42 @@ class Replay:
         return Attachment(self.conversation.log.blobs[part.blob] if part.blob else b"", part.media_type)
 
     def _same(self, agent: Agent) -> Agent:
-        llm = agent.llm
-        api = llm.api if llm else self._api(agent.name)
-        model = _Model(self, llm.name if llm else "", llm.provider if llm else "", api)
-        # With the same answer it has the same default policy, and makes the same requests.
-        model.remembers = llm is not None and llm.remembers
-        return replace(agent, llm=model, fallbacks=(), tools=self._tools(agent))
+        models = [_Model(self, llm.name, llm.provider, llm.api, llm.remembers) for llm in agent.models]
+        text = agent.persona if isinstance(agent.persona, str) else self._instructions
+        made = {each.name: getattr(agent, each.name) for each in fields(Agent)}
+        made |= {"llm": models or self._model(agent.name, "", "", self._api(agent.name)), "fallbacks": ()}
+        made |= {"persona": text, "tools": self._tools(agent), "retries": AS_RECORDED}
+        return RecordedAgent(**made, card_of=self._card_of)
 
     def _carded(self, agent: str) -> Agent:
-        card = self.settings.card_of(agent)
-        model = _Model(self, card.model, card.provider, self._api(agent))
-        return Agent(
+        card, cards = self.settings.card_of(agent), self._cards.of(agent)
+        patched = {name for each in cards for name in each.patched}
+        # What was named by a patch at some time, in order; else only what the card names now.
+        named = dict.fromkeys((each.model, each.provider) for each in cards if each.model)
+        models = [*named] if "model" in patched else [(card.model, card.provider)]
+        first, *others = (self._model(agent, *each, self._api(agent)) for each in models)
+        return RecordedAgent(
             agent,
-            llm=model,
-            persona=card.persona,
+            llm=first,
+            fallbacks=others,
+            persona=self._instructions if "persona" in patched else card.persona,
             tools=[_Tool(self, spec) for spec in card.tools or ()],
             parameters=card.parameters,
             policy=card.policy or None,
+            retries=AS_RECORDED,
+            card_of=self._card_of,
         )
+
+    def _model(self, agent: str, name: str, provider: str, api: str | Format) -> Model:
+        return _Model(self, name, provider, self._apis.get((agent, name, provider), api))
+
+    def _card_of(self, where: str) -> AgentCard:
+        """Return the card with which a lane's next recorded call was made."""
+        waiting, agent = self._answers[where], where.partition("/")[0]
+        return self._cards.at(agent, waiting[0].view) if waiting else self.settings.card_of(agent)
+
+    def _instructions(self, situation: Situation) -> str:
+        return self._card_of(situation.lane.address).persona
 
     def _tools(self, agent: Agent) -> list[BaseTool]:
         """Return the agent's tools as described now; those of a toolbox as recorded."""
@@ -217,11 +244,15 @@ class _Model(Model):
     charges = "nothing"
     is_recorded = True
 
-    def __init__(self, recording: Replay, name: str, provider: str, api: str | Format) -> None:
+    def __init__(
+        self, recording: Replay, name: str, provider: str, api: str | Format, remembers: bool = False
+    ) -> None:
         self.recording = recording
         self.name = name
         self.provider = provider  # type: ignore[misc]
         self.api = api
+        # With the same answer it has the same default policy, and makes the same requests.
+        self.remembers = remembers
 
     async def stream(self, prompt: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         end = self.recording.answer(prompt)
