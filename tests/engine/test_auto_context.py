@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from stenolog import Agent, AssistantMessage, Conversation, ModeSwitch, Team, TextPart, ToolCall
+from stenolog import Agent, AssistantMessage, Conversation, ModeSwitch, Team, TextPart, ToolCall, UserMessage
 from stenolog.adapters.engine.journal.live_state import WATCH
 from stenolog.context import Budget, LastN, MemoriesAndRecent, SummaryAndRecent
 from stenolog.engine import AgentTool, AutoMemory, AutoSummary, Limits, RetryPolicy, RoundRobin, compact
@@ -52,6 +52,28 @@ def test_what_the_policy_would_cut_is_summarised_before_the_request_is_sent(tmp_
         told = ["They talked." in str(r.body) for r in requests if r.cuts]
         assert (len(summaries), summaries[0].text, len(told), all(told)) == (3, "They talked.", 5, True)
         assert "<summary>\nThey talked.\n</summary>" in texts(conversation)
+
+
+class Looking(AutoSummary):
+    """Upkeep that notes where it looks; while it does, somebody says more."""
+
+    seen: ClassVar[list[int]] = []
+
+    async def apply(self, conversation: Conversation, agent: str, worker: Agent) -> None:
+        self.seen.append(conversation.position)
+        if len(self.seen) < 3:
+            conversation.append(UserMessage("And this?"))
+
+
+def test_no_request_is_made_before_what_it_answers_was_looked_at(tmp_path: Path) -> None:
+    model = Scripted("Yes.", endless=True)
+    with opened(tmp_path / "t.db") as conversation:
+        run(run_team(Team([Agent("coder", llm=model, summary=Looking(by=scribe()))]), conversation, "It?"))
+
+        [answer] = kept(conversation, "answer")
+        assert answer.receipt is not None
+        assert answer.receipt.view == 4
+        assert answer.receipt.view in Looking.seen
 
 
 def test_a_summary_is_made_once_a_request_is_too_large_though_nothing_was_cut(tmp_path: Path) -> None:

@@ -172,6 +172,9 @@ class Runner:
         for approval in auto_approvals(journal, self.tools):
             journal.append_decided(partial(self._decide, approval))
         busy |= {key(each.effect) for each in rerun}
+        # What came since the upkeep looked may need it first: a request that was too long, its summary.
+        if not self._upkeep.has_seen(journal.state.position):
+            return Poll(claimed=rerun, again=True)
         poll = journal.poll(busy, self._asked, max(0, most - len(busy)))
         self._unstarted.update(each.claim.fence for each in poll.claimed)
         return poll._replace(claimed=rerun + poll.claimed)

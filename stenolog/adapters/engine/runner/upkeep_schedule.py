@@ -27,7 +27,7 @@ class UpkeepSchedule:
         self._conversation = conversation
         self._agents = agents
         self._works = [*upkeeps(agents)]
-        self._seen = 0
+        self._seen = self._looked_at = 0
         self._paused: dict[int, int] = {}
         """Per work that has failed, the position from which it is tried again."""
 
@@ -38,7 +38,7 @@ class UpkeepSchedule:
         position = await asyncio.to_thread(lambda: self._conversation.position)
         if position == self._seen:
             return
-        self._seen = position
+        self._seen = self._looked_at = position
         for number, (name, upkeep) in enumerate(self._works):
             if position < self._paused.get(number, 0) or await asyncio.to_thread(self._is_spent, name):
                 continue
@@ -52,6 +52,10 @@ class UpkeepSchedule:
             # What is in context has changed meanwhile: the next look plans anew.
             except IllegalCommandError:
                 self._seen = 0
+
+    def has_seen(self, position: int) -> bool:
+        """Return whether all that is due at a position was tried."""
+        return not self._works or position == self._looked_at
 
     def _is_spent(self, agent: str) -> bool:
         most = self._agents[agent].limits.max_tokens
