@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterator
+from dataclasses import replace
+
+from pydantic import BaseModel
 
 from stenolog import Conversation
-from stenolog.engine import Agent, AutoSummary, Runtime, Situation, Team
+from stenolog.context import Budget
+from stenolog.engine import Agent, AutoSummary, Output, Runtime, Situation, Team
 from stenolog.errors import ModelError
 from stenolog.events import AssistantMessage, LlmError
 from stenolog.tools import ToolContext, tool
@@ -38,6 +43,19 @@ def overflowing(world: World, runtime: Runtime) -> Team:
 
     scribe = Agent("scribe", llm=world.model(lambda asked: "They talked."))
     return Team([Agent("clerk", llm=world.model(turn), summary=AutoSummary(by=scribe))], world=runtime)
+
+
+def takes_little(asked: Asked) -> object:
+    """Answer a request that is not too long."""
+    if len(asked.text) > 2_500:
+        raise ModelError("context_length", f"too long: {len(asked.text)} tokens > 2500 maximum")
+    return "Read."
+
+
+def cutting(world: World, runtime: Runtime) -> Team:
+    """Return a team whose agent has a policy that cuts."""
+    agent = Agent("clerk", llm=world.model(takes_little), policy=Budget(tokens=1_000_000))
+    return Team([agent], world=runtime)
 
 
 def falling_back(world: World, runtime: Runtime) -> Team:
@@ -89,6 +107,85 @@ def models_that_spoke(conversation: Conversation, world: World) -> Iterator[str]
         yield f"answered by {found}"
 
 
+# Answers of a type.
+
+
+class Invoice(BaseModel):
+    """An invoice, as an agent must give it."""
+
+    euro: int
+
+
+def typed(world: World, runtime: Runtime) -> Team:
+    """Return a team whose agent gives an invoice, at the second try."""
+
+    def turn(asked: Asked) -> object:
+        return '{"euro": 12}' if asked.has("many") else '{"euro": "many"}'
+
+    return Team([Agent("clerk", llm=world.model(turn, "gpt-5"), output=Invoice)], world=runtime)
+
+
+def typed_by_tool(world: World, runtime: Runtime) -> Team:
+    """Return a team whose agent gives an invoice by a call."""
+
+    def turn(asked: Asked) -> object:
+        return call("invoice", "c2", euro=12) if asked.has("many") else call("invoice", "c1", euro="many")
+
+    output = Output(Invoice, tool=True, name="invoice")
+    return Team([Agent("clerk", llm=world.model(turn), output=output)], world=runtime)
+
+
+def typed_by_function(world: World, runtime: Runtime) -> Team:
+    """Return a team whose agent gives an invoice to a function, which has an effect."""
+
+    def book(euro: int) -> Invoice:
+        """Book an invoice."""
+        if euro > 100:
+            raise ValueError("at most 100 euro")
+        world.effects.append(f"book {len(world.effects)}")
+        return Invoice(euro=euro)
+
+    def turn(asked: Asked) -> object:
+        if asked.knows("c2"):
+            return "I do not know if it is booked."
+        return call("book", "c2", euro=12) if asked.has("at most") else call("book", "c1", euro=1200)
+
+    return Team([Agent("clerk", llm=world.model(turn), output=book)], world=runtime)
+
+
+def gave_an_invoice(conversation: Conversation, world: World) -> Iterator[str]:
+    """Yield what is wrong with the object that the program was given."""
+    if world.results and world.results[-1].output not in (Invoice(euro=12), None):
+        yield f"output: {world.results[-1].output!r}"
+
+
+# A result, of words and a picture.
+
+
+PICTURE = b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def seeing(world: World, runtime: Runtime) -> Team:
+    """Return a team whose agent is shown a picture."""
+
+    def turn(asked: Asked) -> object:
+        return "A dot." if asked.has("image/png") else "I see nothing."
+
+    return Team([Agent("clerk", llm=world.model(turn))], world=runtime)
+
+
+def told_all(conversation: Conversation, world: World) -> Iterator[str]:
+    """Yield what is wrong with the result."""
+    for result in world.results[-1:]:
+        if (result.answer, result.why, result.error) != ("A dot.", "rest", None):
+            yield f"result: {result}"
+        messages = replace(result, conversation=conversation).messages("anthropic")
+        if result.entries and "A dot." not in str(messages):
+            yield f"messages: {messages}"
+
+
 LONG = "x" * 900
 
 PROGRAMS = [
@@ -99,7 +196,14 @@ PROGRAMS = [
         "I have read a summary.",
         holds=kept_limit,
     ),
+    Program(
+        "overflow-policy", cutting, (f"One {LONG}", f"Two {LONG}", f"Three {LONG}"), "Read.", holds=kept_limit
+    ),
     Program("fall-back", falling_back, ("One", "Two", "Three"), "The first.", holds=models_that_spoke),
     Program("instructions", instructed, ("What is it?",), "It is tea."),
-    Program("approval", approving, ("Pay the bill.",), "It is paid.", {"pay": {"euro": 11}}),
+    Program("approval", approving, ("Pay the bill.",), "It is paid.", {"pay": {"euro": 11}}, claims=True),
+    Program("typed", typed, ("How much?",), '{"euro": 12}', holds=gave_an_invoice),
+    Program("typed-tool", typed_by_tool, ("How much?",), "", holds=gave_an_invoice),
+    Program("typed-function", typed_by_function, ("How much?",), "", holds=gave_an_invoice),
+    Program("result", seeing, (["What is it?", PICTURE],), "A dot.", holds=told_all),
 ]

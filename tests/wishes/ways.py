@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from typing import Any, NamedTuple, Protocol
 
-from stenolog import Conversation, Log
+from stenolog import Conversation, Log, ToolCall
+from stenolog.adapters.engine.team.start import settings_of
+from stenolog.adapters.tools.execute import execute
 from stenolog.apps.serve.service import Service
+from stenolog.domain.codec import REGISTRY
 from stenolog.domain.lanes.effects import effects
+from stenolog.domain.parts import text_of
 from stenolog.engine import Team
+from stenolog.errors import ModelError
 from stenolog.events import CallRef
+from stenolog.models import ModelRequest, ModelResponse
+from stenolog.tools import BaseTool, ToolContext
 from stenolog.workers import Worker, approve, reject, submit
+
+from .world import Program, World
 
 Json = dict[str, Any]
 
@@ -41,21 +51,23 @@ class Person(Protocol):
     async def rest(self) -> None:
         """Wait until all is at rest."""
 
+    def close(self) -> None:
+        """Be gone."""
+
 
 class Here:
     """A program that runs its team itself."""
 
-    def __init__(self, team: Team, conversation: Conversation) -> None:
+    def __init__(self, team: Team, conversation: Conversation, world: World) -> None:
         self.team = team
         self.conversation = conversation
+        self.world = world
 
     async def say(self, words: Any, id: str) -> None:
-        async for _ in self.team.run(self.conversation, words, id=id):
-            pass
+        self.world.results.append(await self.team.run_to_end(self.conversation, words, id=id))
 
     async def rest(self) -> None:
-        async for _ in self.team.run(self.conversation):
-            pass
+        self.world.results.append(await self.team.run_to_end(self.conversation))
 
     async def waiting(self) -> list[Waiting]:
         found = await self.team.pending_approvals(self.conversation)
@@ -66,6 +78,9 @@ class Here:
             await self.team.reject(self.conversation, waits.call)
         else:
             await self.team.approve(self.conversation, waits.call, None if value is True else value)
+
+    def close(self) -> None:
+        pass
 
 
 class Submitted(Here):
@@ -90,21 +105,21 @@ class Submitted(Here):
 class Served:
     """A program in another language: all that it knows is what `serve` answers. A worker runs the team."""
 
-    def __init__(self, team: Team, conversation: Conversation) -> None:
+    def __init__(self, team: Team, conversation: Conversation, world: World) -> None:
         self.service = Service(conversation.log)
         self.name = conversation.name
 
     def call(self, method: str, **params: Any) -> Json:
         """Call a method with JSON."""
-        given = json.dumps({"conversation": self.name} | params).encode()
+        named = {} if method == "put_blob" else {"conversation": self.name}
+        given = json.dumps(named | params).encode()
         return self.service.call(method, given).model_dump(mode="json")
 
     def submit(self, event: Json, id: str | None = None) -> None:
         self.call("submit", kind="user_message", event=event, id=id)
 
     async def say(self, words: Any, id: str) -> None:
-        said = {"text": words} if isinstance(words, str) else words
-        self.submit(said, id)
+        self.submit({"text": words} if isinstance(words, str) else {"parts": [*map(self._part, words)]}, id)
         await self.rest()
 
     async def rest(self) -> None:
@@ -112,6 +127,12 @@ class Served:
             (now := self.call("state"))["state"]["waiting"] or now["effects"] or self.call("claims")["claims"]
         ):
             await asyncio.sleep(PAUSE)
+
+    def _part(self, item: str | bytes) -> Json:
+        if isinstance(item, str):
+            return {"type": "text", "text": item}
+        blob = self.call("put_blob", base64=b64encode(item).decode())["sha256"]
+        return {"type": "image", "media_type": "image/png", "blob": blob}
 
     async def waiting(self) -> list[Waiting]:
         lanes = self.call("state")["state"]["lanes"].values()
@@ -137,6 +158,79 @@ class Served:
         else:
             control |= {"action": "approve"} | ({} if value is True else {"arguments": json.dumps(value)})
         self.submit({"control": control})
+
+    def close(self) -> None:
+        self.service.close()
+
+
+class Claiming(Served):
+    """A program in another language that runs its agents by claims: it has its own models and tools."""
+
+    def __init__(self, team: Team, conversation: Conversation, world: World) -> None:
+        super().__init__(team, conversation, world)
+        self.conversation = conversation
+        self.team = team
+
+    async def say(self, words: Any, id: str) -> None:
+        _, opening = REGISTRY.dump(settings_of(self.team._setting, await self.team.tools()))
+        first = {"kind": "mode_switch", "event": json.loads(opening), "id": "settings"}
+        self.call("append", events=[first], expected=0)
+        await super().say(words, id)
+
+    async def rest(self) -> None:
+        tools = {
+            tool.spec.name: tool for each in (await self.team.tools()).values() for tool in each.values()
+        }
+        repeatable = [name for name, tool in tools.items() if tool.repeat != "never"]
+        idle = 0
+        while self.call("state")["effects"]:
+            work = self.call("claim", repeatable=repeatable)
+            for each in work["claimed"]:
+                called = each["call"]
+                outcome = await self._run(tools[called["name"]], each) if called else await self._ask(each)
+                self.call("settle", fence=each["fence"], outcome=outcome)
+            if not work["claimed"]:
+                assert (idle := idle + 1) < 100, "nothing is claimed any more"
+                await self.team.options.world.sleep(work["due"] or PAUSE)
+
+    async def _ask(self, claimed: Json) -> Json:
+        """Call an agent's model, and return the answer as the provider's JSON."""
+        model = self.team.agents[claimed["agent"]].llm
+        assert model is not None
+        body = claimed["request"]["body"]
+        try:
+            prompt = ModelRequest(body, claimed["key"], claimed["lane"], self.name, "")
+            answer = [piece async for piece in model.stream(prompt)][-1]
+        except ModelError as error:
+            return {"failure": {"category": error.category, "message": error.message}}
+        assert isinstance(answer, ModelResponse)
+        calls = [
+            {"id": part.id, "type": "function", "function": {"name": part.name, "arguments": part.arguments}}
+            for part in answer.parts
+            if isinstance(part, ToolCall)
+        ]
+        message: Json = {"role": "assistant", "content": text_of(answer.parts) or None}
+        choice = {"index": 0, "finish_reason": answer.finish_reason, "message": message}
+        message |= {"tool_calls": calls} if calls else {}
+        return {
+            "response": {"id": "r", "object": "chat.completion", "model": body["model"], "choices": [choice]}
+        }
+
+    async def _run(self, tool: BaseTool, claimed: Json) -> Json:
+        """Run a tool, and return its output."""
+        call = claimed["call"]
+        context = ToolContext(
+            name=call["name"],
+            arguments=call["arguments"],
+            key=claimed["key"],
+            lane=claimed["lane"],
+            conversation_name=self.name,
+            id=call["id"],
+            position=call["position"],
+            conversation=self.conversation,
+        )
+        outcome = await execute(tool, context, [])
+        return {"output": {"text": "".join(map(str, outcome.content)), "is_error": outcome.is_error}}
 
 
 PAUSE = 0.01
@@ -169,7 +263,7 @@ async def by_worker(team: Team, log: Log) -> AsyncIterator[None]:
 class Way(NamedTuple):
     """A way to run: the person's side, and who runs the team."""
 
-    person: Callable[[Team, Conversation], Person]
+    person: Callable[[Team, Conversation, World], Person]
     running: Callable[[Team, Log], AbstractAsyncContextManager[None]]
 
 
@@ -177,18 +271,17 @@ WAYS = {
     "itself": Way(Here, by_itself),
     "worker": Way(Submitted, by_worker),
     "serve": Way(Served, by_worker),
+    "claims": Way(Claiming, by_itself),
 }
 
 
-async def converse(
-    way: Way, team: Team, conversation: Conversation, said: Iterable[Any], answers: Mapping[str, Any]
-) -> None:
+async def converse(way: Way, program: Program, team: Team, conversation: Conversation, world: World) -> None:
     """Say all that is not said yet, and decide whatever waits."""
     async with team, way.running(team, conversation.log):
-        person = way.person(team, conversation)
-        for number, words in enumerate(said):
-            await person.say(words, f"said-{number}")
-            while waiting := await person.waiting():
-                for waits in waiting:
-                    await person.decide(waits, answers[waits.question or waits.tool])
-                await person.rest()
+        with closing(way.person(team, conversation, world)) as person:
+            for number, words in enumerate(program.said):
+                await person.say(words, f"said-{number}")
+                while waiting := await person.waiting():
+                    for waits in waiting:
+                        await person.decide(waits, program.answers[waits.question or waits.tool])
+                    await person.rest()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from stenolog import AgentCard, Conversation, ToolCall
 from stenolog.domain.lanes.effects import UNKNOWN
-from stenolog.engine import Runtime, Team
+from stenolog.engine import RunResult, Runtime, Team
 from stenolog.events import (
     AssistantMessage,
     Control,
@@ -27,10 +27,14 @@ from tests.requests.judging import refused
 
 @dataclass
 class World:
-    """The effects that tools had, each with its key, and what a provider refused."""
+    """The effects that tools had, what a provider refused, and the results that the program was given.
+
+    An effect is the name of its tool, a space, and what is different each time.
+    """
 
     effects: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    results: list[RunResult] = field(default_factory=list)
 
     def copy(self) -> World:
         """Return the world as it is."""
@@ -66,7 +70,7 @@ class Program(NamedTuple):
     """A program: its team, what a person says and answers, and its last words.
 
     `answers` are those to the questions of tools and to approvals, by question and by tool. `holds` yields
-    what is wrong at the end.
+    what is wrong at the end. `claims`: the log says all that it needs, so any language may run its agents.
     """
 
     name: str
@@ -75,6 +79,7 @@ class Program(NamedTuple):
     last: str
     answers: Mapping[str, Any] = MappingProxyType({})
     holds: Callable[[Conversation, World], Iterator[str]] = lambda conversation, world: iter(())
+    claims: bool = False
 
 
 def call(name: str, id: str, **arguments: Any) -> ToolCall:
