@@ -35,9 +35,10 @@ from stenolog import (
 from stenolog.domain.base.model import FrozenJson, Integer, Json, Key, Name, Utc
 from stenolog.domain.base.value_help import default_of
 from stenolog.domain.codec import REGISTRY
+from stenolog.domain.lanes.state import LaneState, OpenCall
 from stenolog.domain.lanes.step import INITIAL
 from stenolog.errors import IllegalCommandError, UnsupportedVersionError
-from stenolog.events import CallRef, Control, PositionRange
+from stenolog.events import CallRef, Control, PositionRange, Question
 from stenolog.parts import ReasoningPart
 from stenolog.testing import START, entries
 
@@ -59,6 +60,13 @@ ASKED = UserMessage(text="Go", to=["coder"])
 CALLED = AssistantMessage(
     agent="coder", tool_calls=[ToolCall(id="c1", name="shell"), ToolCall(id="c1", name="deploy")]
 )
+WHICH = Question(text="Which?", choices=("1", "2"))
+
+
+def asking(lane: str, call: CallRef, question: Question = WHICH) -> UserMessage:
+    """Return the message by which a call of a lane asks a person."""
+    control = Control(action="ask", call=call, question=question)
+    return UserMessage(author=lane, author_kind="agent", control=control)
 
 
 def unions(hint: Any) -> tuple[Any, ...]:
@@ -172,8 +180,8 @@ def logs(max_size: int = 16) -> SearchStrategy[list[Entry]]:
 
 
 @st.composite
-def decided(draw: st.DrawFn, max_size: int = 16) -> list[Event]:
-    """Return the events that `decide` made of random commands, one after the other."""
+def decided(draw: st.DrawFn, max_size: int = 16, asks: bool = False) -> list[Event]:
+    """Return the events that `decide` made of random commands, one after the other; `asks`: tools ask too."""
     history: list[Event] = []
     state = INITIAL
     commands: list[Event] = [CAREFUL, ASKED, CALLED] if draw(st.booleans()) else []
@@ -186,22 +194,31 @@ def decided(draw: st.DrawFn, max_size: int = 16) -> list[Event]:
             position = len(history) + 1
             history.append(event)
             state = evolve(state, Entry("demo", position, f"e{position}", START, "", event))
-        commands = commands or _apt(state, draw(st.integers(0, 30)))
+        commands = commands or _apt(state, draw(st.integers(0, 30)), asks)
     return history
 
 
-def _apt(state: State, choice: int) -> list[Event]:
+def _apt(state: State, choice: int, asks: bool) -> list[Event]:
     """Return one of the commands that fit the state, or none."""
     apt: list[Event] = [UserMessage(control=Control(action="cancel")), ASKED, CALLED]
+    if asks and choice > 12 and (open_calls := state.open_calls()):
+        return [_question_or_answer(*open_calls[choice % len(open_calls)])]
     for _, call in state.open_calls():
         ref = CallRef(entry=call.entry, index=call.nth)
         apt += [ToolResult(call_id=call.id, call=ref), ToolResult(call_id=call.id)]
         apt += [UserMessage(control=Control(action="approve", call=ref))] * call.approval
-        apt += [UserMessage(control=Control(action="refuse", call=ref))] * call.approval
+        apt += [UserMessage(control=Control(action="refuse", call=ref))] * call.waits
     for lane in state.lanes.values():
         apt.append(UserMessage(control=Control(action="continue", agent=lane.agent, task=lane.task)))
         apt += [ModeSwitch(leaves=[lane.agent]), ModeSwitch(joins=[lane.agent])]
     return apt[choice : choice + 1]
+
+
+def _question_or_answer(lane: LaneState, call: OpenCall) -> Event:
+    ref = CallRef(entry=call.entry, index=call.nth)
+    if not call.question:
+        return asking(lane.address, ref)
+    return UserMessage(control=Control(action="answer", call=ref, answer="1"))
 
 
 @cache

@@ -21,23 +21,26 @@ class SigningKey(Protocol):
 
 
 class DecidedCall(NamedTuple):
-    """A call to decide about: its conversation's name, its tool, and its arguments as made."""
+    """A call to decide about: its conversation's name, its tool, its arguments as made, and its question."""
 
     conversation: str
     tool: str
     arguments: str
+    question: str = ""
 
 
 def signed_text(control: Control, call: DecidedCall, at: int) -> bytes:
     """Return what is signed: a line, and a JSON array.
 
     Of conversation, entry and index of the call, tool, sha256 of the arguments that it may run with, verdict,
-    identity, and time.
+    identity, and time; of an answer also the question and the answer.
     """
     assert control.call is not None, "a decision names a call"
     arguments = sha256((control.arguments or call.arguments).encode(errors="surrogatepass")).hexdigest()
     place = (call.conversation, control.call.entry, control.call.index)
-    fields = (*place, call.tool, arguments, control.action, control.identity, at)
+    fields: tuple[object, ...] = (*place, call.tool, arguments, control.action, control.identity, at)
+    if control.action == "answer":
+        fields = (*fields, call.question, control.answer)
     words = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
     return f"{BEGINNING}\n{words}".encode(errors="surrogatepass")
 

@@ -30,9 +30,10 @@ def redacted(event: Event, keys: Collection[str]) -> Event:
         if parts != event.parts:
             changes["parts"] = parts
     if isinstance(event, UserMessage) and event.control is not None:
-        arguments = redacted_text(event.control.arguments, keys)
-        if arguments != event.control.arguments:
-            changes["control"] = replace(event.control, arguments=arguments)
+        control = event.control
+        said = redacted_text(control.arguments, keys), redacted_text(control.answer, keys)
+        if said != (control.arguments, control.answer):
+            changes["control"] = replace(control, arguments=said[0], answer=said[1])
     changed: Event = replace(event, **changes) if changes else event
     return changed
 

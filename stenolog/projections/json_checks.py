@@ -97,14 +97,14 @@ DEEPEST = 50
 """References are followed so far: a schema may name itself."""
 
 
-def misfit(value: Any, schema: Any) -> str:
-    """Return the first place where the value does not fit the schema, in words; empty where it fits.
+def misfit(value: Any, schema: Any, place: str = "") -> str:
+    """Return the first place where the value does not fit the schema, in words; empty if it fits.
 
     Known are `type`, `enum`, `const`, `required`, `properties`, `additionalProperties`, `items`, `anyOf`,
     `oneOf`, `allOf`, bounds of numbers and lengths, and `$ref` within the schema. Other keywords are the
     tool's own to check.
     """
-    return next(_misfits(value, schema, schema, "", 0), "")
+    return next(_misfits(value, schema, schema, place, 0), "")
 
 
 def _misfits(value: Any, schema: Any, root: Any, place: str, depth: int) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,13 +22,14 @@ from stenolog import (
     decide,
     step,
 )
-from stenolog.domain.lanes.decide import CANCELLED, LEFT, REFUSED
+from stenolog.domain.lanes.decide import CANCELLED, LEFT, REFUSED, UNANSWERED
+from stenolog.domain.lanes.effects import RunTool, effects, ref
 from stenolog.domain.lanes.state import find_call
 from stenolog.domain.lanes.step import INITIAL, fold
 from stenolog.errors import IllegalCommandError, UnsupportedVersionError
 from stenolog.events import CallRef, Control, PositionRange, Unknown
 from stenolog.testing import START, entries, example_conversation
-from tests.strategies import decided, histories
+from tests.strategies import asking, decided, histories
 
 CALLS = [ToolCall(id="c1", name="shell"), ToolCall(id="d1", name="deploy")]
 CARD = AgentCard(tools=[Tool(name="shell"), Tool(name="deploy", approval=True)])
@@ -61,6 +63,9 @@ def covering(first: int, last: int) -> AssistantMessage:
 
 
 DEPLOY = CallRef(entry="e2", index=1)
+SHELL = CallRef(entry="e2")
+ASKING = asking("coder", SHELL)
+ANSWER = tell("answer", call=SHELL, answer='"A"')
 ALLOWED: dict[str, tuple[list[Event], Event]] = {
     "a message": ([], ASKED),
     "a message to nobody": ([], UserMessage(text="Hi")),
@@ -86,6 +91,12 @@ ALLOWED: dict[str, tuple[list[Event], Event]] = {
         covering(3, 3),
     ),
     "an approval": ([CAREFUL], tell("approve", call=DEPLOY)),
+    "a question of a running call": ([CALLED], ASKING),
+    "questions of two calls": ([CAREFUL, ASKING, tell("approve", call=DEPLOY)], asking("coder", DEPLOY)),
+    "a second question": ([CALLED, ASKING, ANSWER], ASKING),
+    "an answer to a question": ([CALLED, ASKING], ANSWER),
+    "an answer to the question meant": ([CALLED, ASKING], replace(ANSWER, cause=3)),
+    "a result of a call that asks": ([CALLED, ASKING], ToolResult(call_id="c1")),
     "a cancel of the one named": ([ASKED], tell("cancel", agent="coder")),
     "a cancel of all": ([ASKED], tell("cancel")),
     "a cancel of a failed lane": ([ASKED, FAILED], tell("cancel", agent="coder")),
@@ -104,6 +115,17 @@ COMPLETED: dict[str, tuple[list[Event], Event, tuple[Event, ...]]] = {
         [CAREFUL],
         tell("refuse", call=DEPLOY),
         (tell("refuse", call=DEPLOY), unrun(REFUSED, entry="e2", index=1)),
+    ),
+    "a refusal of a question": (
+        [CALLED, ASKING],
+        tell("refuse", call=SHELL),
+        (tell("refuse", call=SHELL), unrun(UNANSWERED, entry="e2")),
+    ),
+    "words in place of an answer": ([CALLED, ASKING], ASKED, (unrun(UNANSWERED, entry="e2"), ASKED)),
+    "a cancel while a call asks": (
+        [CALLED, ASKING],
+        tell("cancel"),
+        (unrun(CANCELLED, entry="e2"), tell("cancel")),
     ),
     "a cancel while tools run": (
         [CAREFUL],
@@ -205,6 +227,45 @@ ILLEGAL: dict[str, tuple[list[Event], Event, str]] = {
         "user_message: refuse of a call that awaits no approval; "
         "legal now: to approve or refuse e2[1] deploy",
     ),
+    "a question of a call that waits for approval": (
+        [CAREFUL],
+        asking("coder", DEPLOY),
+        "user_message: ask of a call that does not run",
+    ),
+    "two questions of a call at once": ([CALLED, ASKING], ASKING, "ask of a call that does not run"),
+    "a question without words": ([CALLED], tell("ask", call=SHELL), "ask of a call that does not run"),
+    "a question by another": (
+        [CALLED],
+        asking("tester", SHELL),
+        "user_message: ask by 'tester'; legal now: by the call's own lane, 'coder'",
+    ),
+    "an answer twice": (
+        [CALLED, ASKING, ANSWER],
+        ANSWER,
+        "user_message: answer of a call that asks nothing; legal now: no answer, for no call asks",
+    ),
+    "an answer after the refusal": (
+        [CALLED, ASKING, unrun(UNANSWERED, entry="e2")],
+        ANSWER,
+        "answer of a call that asks nothing",
+    ),
+    "an answer to an earlier question": (
+        [CALLED, ASKING, ANSWER, ASKING],
+        replace(ANSWER, cause=3),
+        "user_message: answer to the question at 3, but the call asks the one at 5; "
+        "legal now: to answer e2[0] shell, as JSON",
+    ),
+    "an answer of another call": (
+        [CAREFUL, ASKING],
+        tell("answer", call=DEPLOY, answer="1"),
+        "answer of a call that asks nothing; legal now: to answer e2[0] shell, as JSON",
+    ),
+    "an answer that is no JSON": ([CALLED, ASKING], tell("answer", call=SHELL, answer="NaN"), "answer NaN"),
+    "an approval of a question": (
+        [CALLED, ASKING],
+        tell("approve", call=SHELL),
+        "approve of a call that asks a question; legal now: to answer or refuse it",
+    ),
     "a cancel of nobody": (
         [],
         tell("cancel"),
@@ -296,7 +357,29 @@ def test_the_story_can_be_decided_event_by_event() -> None:
         state = step(state, entry).state
 
 
-@given(history=decided())
+@given(history=decided(max_size=24, asks=True))
+def test_a_call_waits_from_its_question_to_its_answer_or_its_result(history: list[Event]) -> None:
+    state, asked = INITIAL, dict[CallRef, int]()
+    for entry in entries(*history):
+        found = find_call(state, entry.event) if isinstance(entry.event, ToolResult) else None
+        if found is not None:
+            asked.pop(ref(found[1]), None)
+        if isinstance(entry.event, UserMessage) and entry.event.control is not None:
+            match entry.event.control:
+                case Control(action="ask", call=CallRef() as call):
+                    asked[call] = entry.position
+                case Control(action="answer", call=CallRef() as call):
+                    del asked[call]
+                case _:
+                    pass
+        state = step(state, entry).state
+        runs = {ref(effect.call) for effect in effects(state) if isinstance(effect, RunTool)}
+
+        assert {ref(call): call.question for _, call in state.open_calls() if call.question} == asked
+        assert runs.isdisjoint(asked)
+
+
+@given(history=decided() | decided(asks=True))
 def test_what_is_decided_is_never_out_of_order(history: list[Event]) -> None:
     state = INITIAL
     for entry in entries(*history):

@@ -16,7 +16,7 @@ from stenolog.events import CallRef
 from stenolog.models import ModelRequest, Scripted
 from stenolog.projections.requests.pipeline.edits import ANEW
 from stenolog.tools import tool
-from tests.engine.given import Clock, answers, call, opened, outline, run, run_team
+from tests.engine.given import Clock, answers, call, opened, outline, results, run, run_team
 
 EDITED = UserMessage(text="Two, edited", replaces=2)
 
@@ -305,3 +305,22 @@ def test_a_stop_that_comes_as_the_answer_has_ended_stops_nothing_and_is_no_error
         assert run(team.cancel(conversation, "coder")) == []
         with pytest.raises(IllegalCommandError):
             run(team.cancel(conversation, "stranger"))
+
+
+def test_a_result_of_a_tool_that_ends_the_run_is_the_last_word_unless_it_failed(tmp_path: Path) -> None:
+    outcomes = [ValueError("not yet"), "over"]
+
+    @tool(ends_run=True)
+    async def finish() -> str:
+        """Finish."""
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return str(outcome)
+
+    model = Scripted(call("finish"), call("finish", "c2"), "never said")
+    with opened(tmp_path / "t.db") as conversation:
+        run(run_team(Team([Agent("coder", llm=model, tools=[finish])]), conversation, "Go."))
+
+        assert [result.text for result in results(conversation)] == ["ValueError: not yet", "over"]
+        assert (len(model.prompts), conversation.state().lane("coder").status) == (2, "idle")

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -322,7 +322,7 @@ def test_a_call_that_waits_for_a_person_is_found_from_the_callers_conversation(
 
     async def main() -> list[str]:
         await run_team(team, conversation, "Go")  # it ends, as for a call of the caller itself
-        ((lane, asked, name, arguments, where),) = waiting(conversation)
+        ((lane, asked, name, arguments, where, *_),) = waiting(conversation)
         assert not results(conversation)
         await team.approve(conversation.log[where], asked)
         await run_team(team, conversation)
@@ -331,3 +331,37 @@ def test_a_call_that_waits_for_a_person_is_found_from_the_callers_conversation(
     with opened(tmp_path / "t.db") as conversation:
         assert run(main()) == ["reader", "sell", '{"cats": 3}']
         assert [result.text for result in results(conversation)][-1] == "Sold."
+
+
+class Deps(NamedTuple):
+    """What tools of a program are given."""
+
+    user: str
+
+
+def test_tools_are_given_the_dependencies_of_the_run_else_the_teams_and_no_log_has_them(
+    tmp_path: Path,
+) -> None:
+    async def whoami(call: ToolContext[Deps]) -> str:
+        return call.deps.user[::-1]
+
+    def turn(prompt: Any) -> object:
+        return call("whoami") if prompt.body["messages"][-1]["role"] == "user" else "So."
+
+    worker = Agent("clerk", llm=Scripted(turn, endless=True), tools=[whoami])
+
+    def lead(prompt: Any) -> object:
+        if prompt.body["messages"][-1]["role"] != "user":
+            return "So."
+        return [call("whoami"), call("ask_clerk", "d", '{"task": "who"}')]
+
+    agent = Agent("coder", llm=Scripted(lead, endless=True), tools=[whoami, AgentTool(worker)])
+    team = Team([agent], deps=Deps("terces"))
+    with opened(tmp_path / "t.db") as conversation:
+        run(team.ask(conversation, "Who?"))
+        run(team.ask(conversation, "And now?", deps=Deps("rehto")))
+        of_all = [each.text for name in conversation.log for each in results(conversation.log[name])]
+
+    assert sorted(of_all) == ["So.", "So.", "other", "other", "secret", "secret"]
+    assert b"terces" not in (tmp_path / "t.db").read_bytes()
+    assert "terces" not in repr(team.options)

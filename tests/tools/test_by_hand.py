@@ -274,3 +274,23 @@ def test_an_async_loop_refuses_it_too(tmp_path: Path) -> None:
 
     with pytest.raises(CallerError, match='only a Team keeps repeat="never"'):
         asyncio.run(run())
+
+
+def test_a_loop_of_ones_own_appends_the_question_and_runs_the_call_again(tmp_path: Path) -> None:
+    def wonder(call: ToolContext[str]) -> str:
+        return f"{call.ask_sync('Well?')} {call.deps}"
+
+    with stenolog.open(tmp_path / "t.db") as log:
+        conversation = log["demo"]
+        conversation.append(AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c1", name="wonder")]))
+        tools = [tool(wonder, repeat="safe")]
+        [asked] = run_calls(conversation, "coder", tools, deps="deps")
+        assert isinstance(asked.event, UserMessage)
+        assert run_calls(conversation, "coder", tools) == []
+        assert asked.event.control is not None
+        said = Control(action="answer", call=asked.event.control.call, answer='"so"')
+        conversation.submit(UserMessage(control=said))
+        run_calls(conversation, "coder", tools, deps="deps")
+
+        assert conversation[-1].event.text == "so deps"  # type: ignore[union-attr]
+    assert "found one without a log" in run_call(ToolCall(id="c1", name="wonder"), tools).text

@@ -5,7 +5,7 @@ A line that ends in two ignores is a mistake that both must find: an ignore that
 
 from __future__ import annotations
 
-from typing import assert_never, assert_type
+from typing import Any, NamedTuple, assert_never, assert_type
 
 import stenolog
 from stenolog import (
@@ -32,6 +32,7 @@ from stenolog.engine import EntryAppended, StreamDelta
 from stenolog.errors import VersionConflictError
 from stenolog.events import Event, Unknown
 from stenolog.models import Scripted
+from stenolog.tools import ToolContext, tool
 
 
 @fold(0, state=int)
@@ -86,6 +87,20 @@ def write(conversation: Conversation) -> None:
     card = AgentCard(model="gpt-5.2", tools=[Tool(name="shell")])
     switch = ModeSwitch(cards={"coder": card}, title=UNCHANGED)
     conversation.append(switch, expected=conversation.position)
+
+
+class Deps(NamedTuple):
+    user: str
+
+
+@tool
+async def greet(call: ToolContext[Deps], untyped: ToolContext) -> str:
+    assert_type(call.deps, Deps)
+    assert_type(untyped.deps, Any)
+    assert_type(await call.ask("Which?", choices=["a", "b"]), str)
+    assert_type(call.ask_sync("How many?", schema=int), int)
+    call.deps.name = ""  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    return call.deps.user
 
 
 def mistakes(conversation: Conversation) -> None:

@@ -39,7 +39,9 @@ export interface About {
  *
  * `tools` null: not known; tools that it called get stubs. `parameters` are the provider's own
  * (temperature, max_tokens …). `policy` chooses the context: a value of `stenolog.context`,
- * stored as JSON.
+ * stored as JSON. `context_limit` is the largest request, in tokens as its budget counts them,
+ * since a larger one was refused; 0: not known. `patched` are the fields that were set while the
+ * agent worked, such as "model"; a team that starts again leaves them as they are.
  */
 export interface AgentCard {
   model?: string;
@@ -48,6 +50,8 @@ export interface AgentCard {
   tools?: Tool[] | null;
   parameters?: JsonObject;
   policy?: JsonObject;
+  context_limit?: number;
+  patched?: string[];
 }
 
 /** An agent's next request. */
@@ -245,20 +249,23 @@ export interface ClaimsParams {
 }
 
 /**
- * A person's command to the engine.
+ * A command to the engine: a person's, or a tool's that asks a person.
  *
  * `approve` and `refuse` name one call by `call`; `cancel` and `continue` name a lane by `agent`
- * and `task`. `arguments` of an `approve`, a JSON object, replace the model's. `identity` is who
- * decided, in free text, and `signature` theirs.
+ * and `task`. `ask` has the `question` of a call, `answer` its answer, as JSON. `arguments` of
+ * an `approve`, a JSON object, replace the model's. `identity` is who decided, in free text, and
+ * `signature` theirs.
  */
 export interface Control {
-  action: "approve" | "refuse" | "cancel" | "continue";
+  action: "approve" | "refuse" | "cancel" | "continue" | "ask" | "answer";
   call?: CallRef | null;
   agent?: string;
   task?: string;
   arguments?: string;
   identity?: string;
   signature?: Signature | null;
+  question?: Question | null;
+  answer?: string;
 }
 
 /** A named link to another conversation: its name then, a position in it, and the digest there. */
@@ -455,7 +462,10 @@ export interface LlmError {
    * stopped in good order, adds nothing: 0 if there is no other.
    */
   attempt?: number;
-  /** When it is tried again, jitter included; null: it is not. */
+  /**
+   * When it is tried again, jitter included; null: it is not. With the category "cancelled", the
+   * program stopped it in good order, and the next run makes the call again.
+   */
   retry_at?: string | null;
   /** The tokens counted before the call failed, at least; null: the provider had counted none. */
   usage?: Usage | null;
@@ -597,6 +607,18 @@ export interface ProviderPart {
   provider: string;
   model?: string;
   raw: string;
+}
+
+/**
+ * A question that a running tool asks a person.
+ *
+ * `choices` are the answers to choose from; empty: any. `expects` is the JSON Schema of the
+ * answer; empty: a text.
+ */
+export interface Question {
+  text: string;
+  choices?: string[];
+  expects?: JsonObject;
 }
 
 /**
@@ -766,6 +788,7 @@ export interface Tool {
   description?: string;
   parameters?: JsonObject;
   approval?: boolean;
+  ends_run?: boolean;
   strict?: boolean | null;
   provider?: string;
   raw?: string;

@@ -1,4 +1,4 @@
-"""Approvals: calls that a person or a policy decides about, and arguments that the person changes."""
+"""Approvals and questions: calls that wait for a person, and what the person decides or answers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.tools.base import BaseTool
-from stenolog.adapters.tools.calls import call_at
+from stenolog.adapters.tools.calls import call_at, question_at
 from stenolog.adapters.tools.execute import needs_approval
 from stenolog.domain.approval import DecidedCall, SigningKey, signed
 from stenolog.domain.entry import microseconds
@@ -19,8 +21,9 @@ from stenolog.domain.events import Event, UserMessage
 from stenolog.domain.lanes.effects import Effect, RunTool, effects, ref
 from stenolog.domain.lanes.state import LaneState, OpenCall, named_call
 from stenolog.domain.lanes.turn_taking import hearing
-from stenolog.domain.values import CallRef, Control
+from stenolog.domain.values import CallRef, Control, Question
 from stenolog.projections.json_checks import misfit
+from stenolog.projections.questions import answer_from, check_answer
 from stenolog.projections.terminal_text import call_code
 
 from .agent import WorkerTool
@@ -29,18 +32,24 @@ from .journal.journal import Journal
 
 
 class PendingApproval(NamedTuple):
-    """Call that a person has to approve, in the conversation where it is approved."""
+    """Call that waits for a person, in the conversation where it is approved or answered.
+
+    `question`, asked at position `asked`, is to be answered; without one, the call is to be approved.
+    """
 
     lane: str
     call: CallRef
     name: str
     arguments: str
     conversation: str
+    question: Question | None = None
+    asked: int = 0
 
     @property
     def code(self) -> str:
-        """The code by which a person names the call; it depends on the arguments."""
-        return call_code(self.call, self.name, self.arguments)
+        """The code by which a person names the call; it depends on the arguments and the question."""
+        # A later question of the same call has another code, so that no answer is taken for it.
+        return call_code(self.call, self.name, f"{self.arguments}{self.asked or ''}")
 
 
 def waiting(conversation: Conversation) -> list[PendingApproval]:
@@ -57,7 +66,7 @@ def workers(conversation: Conversation) -> dict[str, int]:
 
 
 def refuse_at_workers(conversation: Conversation, event: Event) -> None:
-    """Refuse the workers' calls that wait for approval, if a person speaks to their callers."""
+    """Refuse the workers' calls that wait for a person, if a person speaks to their callers."""
     if not isinstance(event, UserMessage) or event.author_kind != "person":
         return
     if event.control or not event.parts:
@@ -95,7 +104,7 @@ def only_waits(conversation: Conversation, agent: str = "") -> bool:
     found = [each for each in effects(state) if agent in ("", each.lane.agent) or each.lane.task]
     if not found:
         # Without an approval it has come to rest, and its caller is about to hear of it.
-        return any(call.approval for _, call in state.open_calls())
+        return any(call.waits for _, call in state.open_calls())
     children = {name.rpartition("~")[2]: name for name in workers(conversation)}
     return all(_waits_below(conversation, effect, children) for effect in found)
 
@@ -132,14 +141,23 @@ def _children(
 
 
 def _called(conversation: Conversation) -> list[tuple[LaneState, OpenCall]]:
-    return [(lane, call) for lane, call in conversation.state().open_calls() if not call.approval]
+    return [(lane, call) for lane, call in conversation.state().open_calls() if not call.waits]
 
 
 def _waiting(conversation: Conversation) -> Iterator[PendingApproval]:
     for lane, call in conversation.state().open_calls():
-        if call.approval:
+        if call.waits:
             made_call = call_at(conversation, call)
-            yield PendingApproval(lane.address, ref(call), call.name, made_call.arguments, conversation.name)
+            question = question_at(conversation, call.question) if call.question else None
+            yield PendingApproval(
+                lane.address,
+                ref(call),
+                call.name,
+                made_call.arguments,
+                conversation.name,
+                question,
+                call.question,
+            )
 
 
 class Approver(NamedTuple):
@@ -179,6 +197,36 @@ def refusal(conversation: Conversation, call: CallRef, by: Approver | None = Non
     return decided(conversation, Control(action="refuse", call=call), by)
 
 
+def answer(
+    conversation: Conversation, call: CallRef, value: Any, by: Approver | None = None, asked: int = 0
+) -> UserMessage:
+    """Return the answer to a call's question; `asked` is the position of the one that is meant.
+
+    Raises `InvalidEventError` if the answer does not fit, and `IllegalCommandError` if nothing is asked.
+    """
+    found = named_call(conversation.state(), call)
+    open_at = found[1].question if found is not None else 0
+    try:
+        given = to_jsonable_python(value)
+        written = json.dumps(given, ensure_ascii=False, allow_nan=False)
+    except (ValueError, TypeError, RecursionError, PydanticSerializationError) as error:
+        raise InvalidEventError(f"answer: expected JSON: {error}, found {value!r:.100}") from None
+    question = question_at(conversation, open_at) if open_at and asked in (0, open_at) else None
+    if question is not None:
+        check_answer(question, given)
+    control = decided(conversation, Control(action="answer", call=call, answer=written), by)
+    return UserMessage(control=control, cause=asked or open_at or None)
+
+
+def answer_in_words(
+    conversation: Conversation, call: OpenCall, text: str, by: Approver | None = None
+) -> UserMessage:
+    """Return a person's text as the answer to a call's question. Raises `InvalidEventError`."""
+    question = question_at(conversation, call.question)
+    value = answer_from(question, text) if question is not None else text
+    return answer(conversation, ref(call), value, by, call.question)
+
+
 def decided(conversation: Conversation, control: Control, by: Approver | None) -> Control:
     """Return a decision with who made it, signed if they have a key."""
     if by is None:
@@ -188,7 +236,9 @@ def decided(conversation: Conversation, control: Control, by: Approver | None) -
     if found is None or by.signer is None:
         return control  # without an open call it is refused
     made = call_at(conversation, found[1])
-    call = DecidedCall(conversation.name, made.name, made.arguments)
+    at = found[1].question if control.action == "answer" else 0
+    question = question_at(conversation, at) if at else None
+    call = DecidedCall(conversation.name, made.name, made.arguments, question.text if question else "")
     return signed(control, call, by.signer, microseconds(conversation.log.edge.clock()))
 
 

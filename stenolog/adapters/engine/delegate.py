@@ -98,6 +98,7 @@ class AgentTool(WorkerTool):
         task = _task(call.arguments)
         lane = LaneState(self.worker.name, short_key(call.key) if self.context == "scope" else "")
         team = self._team(await asyncio.to_thread(self._limits, call, call.conversation), lane)
+        team.options = replace(team.options, deps=call.deps)
         # Before anything is said: a worker without its tools does not begin.
         await team.tools()
         child = await asyncio.to_thread(self._begin, call, call.conversation, task, lane)

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from stenolog.adapters.models.base import Model
 from stenolog.adapters.providers.prices import listed
@@ -55,6 +55,8 @@ class Options:
     lane: str = ""
     names: frozenset[str] = frozenset()
     paranoid: bool = False
+    deps: Any = field(default=None, repr=False)
+    """Passed to the tools, and never recorded."""
     warned: set[tuple[str, str]] = field(default_factory=set)
     """The lanes, with their conversations, of which the operator was warned that they are shown less."""
     _breakers: dict[int, tuple[Model, CircuitBreaker]] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Collection, Iterable
-from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
+from typing import Annotated, Any, NamedTuple, Protocol, TypeVar, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
@@ -46,6 +46,7 @@ def tool_spec(
     name: str,
     description: str | None = None,
     approval: bool = False,
+    ends_run: bool = False,
 ) -> Tool:
     """Return a function's description for a model; by default its docstring.
 
@@ -56,6 +57,7 @@ def tool_spec(
         description=inspect.getdoc(function) or "" if description is None else description,
         parameters=parameters.schema,
         approval=approval,
+        ends_run=ends_run,
     )
 
 
@@ -168,7 +170,9 @@ def _line(kind: str, error: Any, what: str, known: Collection[str]) -> str:
 
 
 def _is_filled(parameter: inspect.Parameter) -> bool:
-    return any(parameter.annotation is each for each in FILLED)
+    # Also with the type of its dependencies: `ToolContext[Deps]`.
+    kind = get_origin(parameter.annotation) or parameter.annotation
+    return any(kind is each for each in FILLED)
 
 
 def _utf8(text: str) -> bytes:

@@ -8,15 +8,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
 from stenolog.adapters.tool_specs.signatures import filled_with_the_call
+from stenolog.domain.errors import ToolError
 from stenolog.domain.values import Tool
 
+from .asking import Asking
+
+T = TypeVar("T")
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
     from stenolog.adapters.conversation.log import Conversation
     from stenolog.domain.events import Event, ToolResult
 
+    Deps = TypeVarWithDefault("Deps", default=Any)
+else:
+    Deps = TypeVar("Deps")
+NO_DEPS: Any = None
 
 RetrySafety: TypeAlias = Literal["never", "safe", "keyed"]
 """The safety of running a call again if the end of its first run is unknown.
@@ -29,12 +39,12 @@ LIMIT = 100_000_000
 
 
 @filled_with_the_call
-class ToolContext(NamedTuple):
+class ToolContext(NamedTuple, Generic[Deps]):
     """One call of a tool.
 
     `arguments` is the model's raw string. `key` is the idempotency key: the same if this call runs again.
     `lane` is the address of the caller, `position` that of the answer with the call. The engine sets
-    `conversation`.
+    `conversation`. `deps` are those of the run, or of the team: `ToolContext[Deps]` gives them their type.
     """
 
     name: str
@@ -45,6 +55,38 @@ class ToolContext(NamedTuple):
     id: str = ""
     position: int = 0
     conversation: Conversation | None = None
+    deps: Deps = NO_DEPS
+    asking: Asking | None = None
+
+    @overload
+    async def ask(self, question: str, *, choices: Iterable[str] = ()) -> str: ...
+    @overload
+    async def ask(self, question: str, *, schema: type[T]) -> T: ...
+    @overload
+    async def ask(self, question: str, *, schema: Any) -> Any: ...
+    async def ask(self, question: str, *, choices: Iterable[str] = (), schema: Any = None) -> Any:
+        """Ask a person, and return the answer: a text, or one of the choices, or a value of the schema.
+
+        `schema` is a JSON Schema, or a type for which pydantic has one. The run ends here; once the question
+        has an answer, the call runs again from its beginning, so what it does before it asks is done twice.
+        A refusal of the question is a refusal of the call.
+        """
+        return self._ask(question, choices, schema)
+
+    @overload
+    def ask_sync(self, question: str, *, choices: Iterable[str] = ()) -> str: ...
+    @overload
+    def ask_sync(self, question: str, *, schema: type[T]) -> T: ...
+    @overload
+    def ask_sync(self, question: str, *, schema: Any) -> Any: ...
+    def ask_sync(self, question: str, *, choices: Iterable[str] = (), schema: Any = None) -> Any:
+        """Ask as `ask` does, from a tool that is not async."""
+        return self._ask(question, choices, schema)
+
+    def _ask(self, question: str, choices: Iterable[str], schema: Any) -> Any:
+        if self.asking is None:
+            raise ToolError("ask: expected a call that a Team or run_calls runs, found one without a log")
+        return self.asking.ask(question, choices, schema)
 
 
 class Attachment(NamedTuple):
@@ -112,9 +154,6 @@ class Toolset(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Disconnect; it may be opened again after."""
-
-
-T = TypeVar("T")
 
 
 async def in_thread(work: Callable[[], T], name: str) -> T:

@@ -13,18 +13,19 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import monotonic
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
-from stenolog.domain.events import ToolResult
-from stenolog.domain.lanes.effects import ref
-from stenolog.domain.lanes.state import OpenCall, address
+from stenolog.domain.events import Event, ToolResult
+from stenolog.domain.lanes.effects import question_message, ref
+from stenolog.domain.lanes.state import LaneState, OpenCall, address
 from stenolog.domain.parts import TextPart, ToolCall
 
 from . import base
-from .calls import as_approved, call_at, with_metadata
+from .asking import Asking
+from .calls import answered_questions, as_approved, call_at, with_metadata
 from .execute import execute
 from .functions import ToolLike, as_runnables, by_name
 from .results import failed, redacted_output, result_of
@@ -41,54 +42,81 @@ class AsyncTalk(Protocol):
 
 
 def open_calls(conversation: Conversation, agent: str, task: str = "") -> list[ToolCall]:
-    """Return the agent's calls without a result, as they are to run; none that awaits approval."""
+    """Return the agent's calls without a result, as they are to run; none that waits for a person."""
     return [call for _, call in _open(conversation, agent, task)]
 
 
 def run_call(
-    call: ToolCall, tools: Iterable[ToolLike], *, conversation: Conversation | None = None
+    call: ToolCall,
+    tools: Iterable[ToolLike],
+    *,
+    conversation: Conversation | None = None,
+    deps: object = None,
 ) -> ToolResult:
     """Run a call and return its result, for `conversation.append`; a failure is a result too.
 
     It does not check whether the call ran before: only a Team keeps `repeat="never"`. `tools` are functions
     and values of `stenolog.tools`. In a `conversation`, pictures, files and very long texts are kept as
-    blobs. Raises `CallerError` for an invalid tool.
+    blobs. `deps` are passed to the tools. A tool cannot ask here; see `run_calls`. Raises `CallerError` for
+    an invalid tool.
     """
     known = _tools(tools)
-    return _run(lambda: _result(call, known, conversation))
+    return _run(lambda: _result(_Given(known, conversation, deps), call))
 
 
 async def run_call_async(
-    call: ToolCall, tools: Iterable[ToolLike], *, conversation: AsyncTalk | None = None
+    call: ToolCall,
+    tools: Iterable[ToolLike],
+    *,
+    conversation: AsyncTalk | None = None,
+    deps: object = None,
 ) -> ToolResult:
     """Run a call of a tool; see `run_call`."""
-    known = _tools(tools)
-    return await _result(call, known, None if conversation is None else await conversation.sync())
+    known, talk = _tools(tools), None if conversation is None else await conversation.sync()
+    return await _result(_Given(known, talk, deps), call)
 
 
 def run_calls(
-    conversation: Conversation, agent: str, tools: Iterable[ToolLike], task: str = ""
+    conversation: Conversation,
+    agent: str,
+    tools: Iterable[ToolLike],
+    task: str = "",
+    *,
+    deps: object = None,
 ) -> list[Entry]:
     """Run the agent's calls without a result, one after another, and append the results.
 
     If the program died before a result was appended, that call runs again, unless its tool says
     `repeat="never"`: such a tool is refused before any call runs, since only a Team keeps that. Returns the
-    results' entries. Raises `CallerError` for such a tool or an invalid one; and as `append`.
+    results' entries. A tool that asks a person appends its question in place of a result; with an answer,
+    the call runs again. Raises `CallerError` for such a tool or an invalid one; and as `append`.
     """
-    known, lane = _repeatable(_tools(tools)), address(agent, task)
-    return [
-        _run(partial(_settle, call, known, conversation, made, lane))
-        for made, call in _open(conversation, agent, task)
-    ]
+    given = _Given(_repeatable(_tools(tools)), conversation, deps, address(agent, task))
+    return [_run(partial(_settle, given, call, made)) for made, call in _open(conversation, agent, task)]
 
 
 async def run_calls_async(
-    conversation: AsyncTalk, agent: str, tools: Iterable[ToolLike], task: str = ""
+    conversation: AsyncTalk,
+    agent: str,
+    tools: Iterable[ToolLike],
+    task: str = "",
+    *,
+    deps: object = None,
 ) -> list[Entry]:
     """Run the agent's calls without a result; see `run_calls`."""
     known, talk = _repeatable(_tools(tools)), await conversation.sync()
+    given = _Given(known, talk, deps, address(agent, task))
     calls = await base.in_thread(partial(_open, talk, agent, task), "open calls")
-    return [await _settle(call, known, talk, made, address(agent, task)) for made, call in calls]
+    return [await _settle(given, call, made) for made, call in calls]
+
+
+class _Given(NamedTuple):
+    """Tools and a conversation to run calls with."""
+
+    tools: dict[str, base.BaseTool]
+    conversation: Conversation | None
+    deps: object
+    lane: str = ""
 
 
 def _tools(given: Iterable[ToolLike]) -> dict[str, base.BaseTool]:
@@ -119,18 +147,24 @@ def _open(conversation: Conversation, agent: str, task: str) -> list[tuple[OpenC
     return [
         (made, as_approved(conversation, call_at(conversation, made), made))
         for made in lane.calls
-        if not made.approval
+        if not made.waits
     ]
 
 
-async def _settle(
-    call: ToolCall, known: dict[str, base.BaseTool], conversation: Conversation, made: OpenCall, lane: str
-) -> Entry:
-    """Run a call and append its result. Raises `CancelledError` after that, if cancelled meanwhile."""
+async def _settle(given: _Given, call: ToolCall, made: OpenCall) -> Entry:
+    """Run a call and append its result, or its question.
+
+    Raises `CancelledError` after that, if cancelled meanwhile.
+    """
+    assert given.conversation is not None, "open calls are of a conversation"
+    append, read = given.conversation.append, partial(answered_questions, given.conversation, made)
     task = asyncio.current_task()
     before = task.cancelling() if task else 0
-    result = await _result(call, known, conversation, made, lane)
-    entry = await base.in_thread(partial(conversation.append, result), "result")
+    asking = Asking(await base.in_thread(read, "answers") if made.questions else ())
+    result: Event = await _result(given, call, made, asking)
+    if asking.open is not None:
+        result = question_message(LaneState(*given.lane.partition("/")[::2]), made, asking.open)
+    entry = await base.in_thread(partial(append, result), "result")
     # A tool may return a result although Ctrl-C cancelled it; the program is to stop all the same.
     if task and task.cancelling() > before:
         raise asyncio.CancelledError
@@ -138,13 +172,10 @@ async def _settle(
 
 
 async def _result(
-    call: ToolCall,
-    tools: dict[str, base.BaseTool],
-    conversation: Conversation | None,
-    made: OpenCall | None = None,
-    lane: str = "",
+    given: _Given, call: ToolCall, made: OpenCall | None = None, asking: Asking | None = None
 ) -> ToolResult:
     """Run a call and return its result; its bytes go to the conversation's log."""
+    conversation, lane, tools = given.conversation, given.lane, given.tools
     context = base.ToolContext(
         name=call.name,
         arguments=call.arguments,
@@ -154,6 +185,8 @@ async def _result(
         id=call.id,
         position=made.position if made else 0,
         conversation=conversation,
+        deps=given.deps,
+        asking=asking,
     )
     start = monotonic()
     agent = lane.partition("/")[0]

@@ -7,6 +7,7 @@ from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.lanes.effects import ref
 from stenolog.domain.lanes.state import OpenCall
 from stenolog.domain.parts import ToolCall
+from stenolog.domain.values import Question
 
 from .base import ToolOutput
 
@@ -28,6 +29,28 @@ def as_approved(conversation: Conversation, made: ToolCall, call: OpenCall) -> T
     assert control is not None, "approvals are controls"
     assert control.call == ref(call), "the approval names this call"
     return ToolCall(id=made.id, name=made.name, arguments=control.arguments)
+
+
+def question_at(conversation: Conversation, position: int) -> Question | None:
+    """Return the question of a position; None if it cannot be read any more."""
+    said = conversation.entry(position).event
+    return said.control.question if isinstance(said, UserMessage) and said.control else None
+
+
+def answered_questions(conversation: Conversation, call: OpenCall) -> list[tuple[Question, str]]:
+    """Return a call's questions that have an answer, with the JSON of it, in their order."""
+    asked: Question | None = None
+    answered: list[tuple[Question, str]] = []
+    for entry in conversation.entries(call.position) if call.questions else ():
+        said = entry.event.control if isinstance(entry.event, UserMessage) else None
+        if said is None or said.call != ref(call):
+            continue
+        if said.action == "ask":
+            asked = said.question
+        elif said.action == "answer" and asked is not None:
+            answered.append((asked, said.answer))
+            asked = None
+    return answered
 
 
 def with_metadata(outcome: ToolOutput, ran: ToolCall, call: OpenCall) -> ToolOutput:

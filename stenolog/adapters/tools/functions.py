@@ -36,6 +36,7 @@ class Function(BaseTool):
         name: str | None = None,
         description: str | None = None,
         approval: Approval = False,
+        ends_run: bool = False,
         repeat: RetrySafety | None = None,
         timeout: float | None = TIMEOUT,
         limit: int = LIMIT,
@@ -45,7 +46,12 @@ class Function(BaseTool):
         self.function = function
         self.stops = _is_async(function, name)
         self.spec = tool_spec(
-            function, self._parameters, name=name, description=description, approval=bool(approval)
+            function,
+            self._parameters,
+            name=name,
+            description=description,
+            approval=bool(approval),
+            ends_run=ends_run,
         )
         self.approves = approval if callable(approval) else None
         known, self.timeout, self.limit = checked(name, repeat or "never", timeout, limit)
@@ -87,6 +93,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     approval: Approval = False,
+    ends_run: bool = False,
     repeat: RetrySafety | None = None,
     timeout: float | None = TIMEOUT,
     limit: int = LIMIT,
@@ -97,6 +104,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     approval: Approval = False,
+    ends_run: bool = False,
     repeat: RetrySafety | None = None,
     timeout: float | None = TIMEOUT,
     limit: int = LIMIT,
@@ -105,7 +113,8 @@ def tool(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Return a function, sync or async, as a tool: `@tool`, `@tool(...)` or `tool(function, ...)`.
 
     Name and description default to the function's name and docstring. `approval`: whether a person approves
-    each call, or a function of the model's arguments that says so. `repeat`: whether a call may run again if
+    each call, or a function of the model's arguments that says so. `ends_run`: after a result that is no
+    error, the model is not called again. `repeat`: whether a call may run again if
     its outcome is unknown; omitted, a team takes it as "never". `timeout` is in seconds, None for no limit;
     `limit` in bytes of the stored result. A sync function runs in a thread, which nothing stops: after a
     timeout it goes on in the background.

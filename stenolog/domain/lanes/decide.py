@@ -20,6 +20,7 @@ from .turn_taking import addressed, control_targets, hearing
 from .turns import TURN_RULES
 
 REFUSED = "The user refused this call; it was not run."
+UNANSWERED = "The user did not answer the question of this call, which ended there."
 CANCELLED = "Cancelled by the user before a result was there."
 LEFT = "The agent left before a result was there."
 
@@ -84,12 +85,12 @@ def _user(state: State, message: events.UserMessage) -> tuple[events.Event, ...]
         return _control(state, message.control, message)
     for where in addressed(state, message):
         _check_listed(state.lane(where), "asked", message)
-    refused = not_run_results(_refused_by(state, message), REFUSED)
+    refused = refused_results(_refused_by(state, message))
     return (*refused, message) if message != events.UserMessage() else ()
 
 
 def _refused_by(state: State, message: events.UserMessage) -> Iterator[OpenCall]:
-    """Yield the calls that a person's words refuse: those that wait for an approval.
+    """Yield the calls that a person's words refuse: those that wait for an approval or an answer.
 
     These are calls of lanes that the words would ask, or that have the turn.
     """
@@ -131,14 +132,18 @@ def _able(state: State, control: Control, trigger: Trigger, command: events.Even
 def _judge(state: State, control: Control, command: events.UserMessage) -> tuple[events.Event, ...]:
     """Return an approval or a refusal; a call that needs no approval cannot be refused."""
     found = named_call(state, control.call) if control.call is not None else None
-    if control.arguments and (control.action != "approve" or not _is_object(control.arguments)):
+    if control.arguments and (control.action != "approve" or not _is_json(control.arguments, dict)):
         raise _illegal(command, f"arguments {control.arguments:.100}", "a JSON object, of an approve")
-    if found is not None and (found[1].approval or (found[1].question and control.action == "refuse")):
-        return (command, *not_run_results([found[1]], REFUSED)) if control.action == "refuse" else (command,)
+    if found is not None and control.action == "refuse" and found[1].waits:
+        return (command, *refused_results([found[1]]))
+    if found is not None and control.action == "approve" and found[1].approval:
+        return (command,)
     # Approved already, or in need of no approval: nothing is left to do.
-    if found is not None and control.action == "approve":
+    if found is not None and control.action == "approve" and not found[1].question:
         return ()
-    awaiting = [call for _, call in state.open_calls() if call.approval]
+    if found is not None and found[1].question:
+        raise _illegal(command, "approve of a call that asks a question", "to answer or refuse it")
+    awaiting = [call for _, call in state.open_calls() if call.waits]
     names = ", ".join(f"{call.entry}[{call.nth}] {call.name}" for call in awaiting)
     raise _illegal(
         command,
@@ -148,37 +153,47 @@ def _judge(state: State, control: Control, command: events.UserMessage) -> tuple
 
 
 def _question(state: State, control: Control, command: events.UserMessage) -> tuple[events.Event, ...]:
-    """Return a tool's question, or the answer to it."""
+    """Return a tool's question, or the answer to it; `cause` may name the question that is meant."""
     found = named_call(state, control.call) if control.call is not None else None
     if control.action == "ask":
-        if found is None or found[1].waits or control.question is None:
+        if control.question is None or found is None or found[1].waits:
             raise _illegal(command, "ask of a call that does not run", "a question of an open call that runs")
+        lane = found[0].address
+        if (command.author_kind, command.author) != ("agent", lane):
+            raise _illegal(command, f"ask by {command.author!r:.100}", f"by the call's own lane, {lane!r}")
         return (command,)
-    if found is not None and found[1].question and _is_json(control.answer):
-        return (command,)
-    asking = [call for _, call in state.open_calls() if call.question]
-    names = ", ".join(f"{call.entry}[{call.nth}] {call.name}" for call in asking)
-    what = (
-        f"answer {control.answer:.100}"
-        if found and found[1].question
-        else "answer of a call that asks nothing"
+    asking = ", ".join(
+        f"{call.entry}[{call.nth}] {call.name}" for _, call in state.open_calls() if call.question
     )
-    raise _illegal(command, what, f"to answer {names}, as JSON" if names else "no answer, for no call asks")
+    legal_now = f"to answer {asking}, as JSON" if asking else "no answer, for no call asks"
+    if found is None or not found[1].question:
+        raise _illegal(command, "answer of a call that asks nothing", legal_now)
+    if command.cause not in (None, found[1].question):
+        what = f"answer to the question at {command.cause}, but the call asks the one at {found[1].question}"
+        raise _illegal(command, what, legal_now)
+    if not _is_json(control.answer):
+        raise _illegal(command, f"answer {control.answer:.100}", legal_now)
+    return (command,)
 
 
-def _is_json(text: str) -> bool:
+def _is_json(text: str, kind: type = object) -> bool:
     try:
-        json.loads(text)
+        return isinstance(json.loads(text, parse_constant=_no_number), kind)
     except (ValueError, RecursionError):
         return False
-    return True
 
 
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no JSON")
+
+
+def refused_results(calls: Iterable[OpenCall]) -> tuple[events.ToolResult, ...]:
+    """Return the results of calls that a person does not approve, or whose question nobody answers."""
+    return tuple(
+        result
+        for call in calls
+        for result in not_run_results([call], UNANSWERED if call.question else REFUSED)
+    )
 
 
 def not_run_results(calls: Iterable[OpenCall], text: str) -> tuple[events.ToolResult, ...]:

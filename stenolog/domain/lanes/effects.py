@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import LATE, AssistantMessage, ErrorCategory, LlmError, ToolResult, UserMessage
-from stenolog.domain.parts import AssistantPart
-from stenolog.domain.values import CallRef, Receipt
+from stenolog.domain.parts import AssistantPart, TextPart
+from stenolog.domain.values import CallRef, Control, Question, Receipt
 
 from .state import LaneState, OpenCall, State, address, decision, named_call
 
@@ -85,7 +85,9 @@ def as_recorded(result: EffectResult, *, is_wanted: bool) -> EffectResult:
     match result:
         case UserMessage():
             # For the timeline only: a call that was stopped asks nobody any more.
-            return replace(result, control=None, in_context=False, tags=(*result.tags, LATE))
+            asked = result.control.question if result.control else None
+            parts = (TextPart(text=asked.text),) if asked else result.parts
+            return replace(result, control=None, parts=parts, in_context=False, tags=(*result.tags, LATE))
         case ToolResult():
             return replace(result, tags=(*result.tags, LATE))
         case AssistantMessage():
@@ -189,6 +191,12 @@ def _goes_on(message: UserMessage, lane: LaneState) -> bool:
         return not message.to or lane.address in message.to
     named = address(control.agent, control.task)
     return control.action == "continue" and (not control.agent or named == lane.address)
+
+
+def question_message(lane: LaneState, call: OpenCall, question: Question) -> UserMessage:
+    """Return the message by which a running call asks a person."""
+    control = Control(action="ask", call=ref(call), question=question)
+    return UserMessage(author=lane.address, author_kind="agent", control=control, cause=call.position)
 
 
 def ref(call: OpenCall) -> CallRef:

@@ -167,8 +167,10 @@ def _on_question(state: State, control: Control, position: int) -> Interpretatio
     """Record a tool's question, or its answer, after which the call runs again."""
     found = named_call(state, control.call) if control.call is not None else None
     is_asked = control.action == "ask"
-    if found is None or found[1].waits is is_asked:
-        return Interpretation(state, anomaly=f"{control.action}: no such call is open")
+    if found is None or (found[1].waits if is_asked else not found[1].question):
+        return Interpretation(
+            state, anomaly=f"{control.action}: no such call {'runs' if is_asked else 'asks'}"
+        )
     lane, call = found
     if is_asked:
         judged = call._replace(question=position, questions=call.questions + 1)

@@ -18,7 +18,7 @@ IsSigned: TypeAlias = Callable[[bytes, bytes, bytes], bool]
 
 
 class Decision(NamedTuple):
-    """An approval or refusal of a call.
+    """An approval or refusal of a call, or an answer to its question.
 
     `outcome`: "another key" if the signature is right, and not by one of the given keys; "wrong" if it is of
     another decision; "not provable" if the call was erased; "policy" if no person decided.
@@ -70,11 +70,16 @@ def _decisions(
         control = said.control if isinstance(said, UserMessage) else None
         if control is None or control.call is None or not isinstance(said, UserMessage):
             continue
+        if control.action == "ask":
+            continue
         made = conversation.entry_by_id(control.call.entry)
         calls = made.event.tool_calls if made and isinstance(made.event, AssistantMessage) else ()
         call = calls[control.call.index] if control.call.index < len(calls) else None
         stream = next(one.key for one in segments if one.after < entry.position <= one.upto)
-        meant = [DecidedCall(name, call.name, call.arguments) for name in names[stream]] if call else []
+        question = _question_of(conversation, said)
+        meant = (
+            [DecidedCall(name, call.name, call.arguments, question) for name in names[stream]] if call else []
+        )
         outcome = _outcome(control, meant, keys, is_signed)
         if outcome == "unsigned" and said.author_kind == "system":
             outcome = "policy"
@@ -83,6 +88,15 @@ def _decisions(
         yield Decision(
             conversation.name, entry.position, control.action, tool, control.identity, key, outcome
         )
+
+
+def _question_of(conversation: Conversation, said: UserMessage) -> str:
+    """Return the words of the question that a message answers; empty if it answers none."""
+    if said.cause is None or said.control is None or said.control.action != "answer":
+        return ""
+    asked = next(iter(conversation.entries(said.cause - 1, said.cause)), None)
+    control = asked.event.control if asked and isinstance(asked.event, UserMessage) else None
+    return control.question.text if control and control.question else ""
 
 
 def _outcome(

@@ -56,8 +56,9 @@ class CardPatches:
         assert not isinstance(agent.persona, str), "it is a function"
         conversation = self._conversation
         time = conversation.log.edge.clock()
+        deps = self._options.deps
         try:
-            text = agent.persona(Situation(conversation, effect.lane, live.state, live.settings, time))
+            text = agent.persona(Situation(conversation, effect.lane, live.state, live.settings, time, deps))
         except Exception as error:
             raise CallerError(f"persona: {type(error).__name__}: {error}") from error
         if not isinstance(text, str):

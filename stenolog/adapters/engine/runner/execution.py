@@ -29,9 +29,10 @@ from stenolog.adapters.engine.options import StreamDelta
 from stenolog.adapters.engine.output import BY, fault, refusals, refused
 from stenolog.adapters.models.base import Model, ModelRequest, Progress
 from stenolog.adapters.store.contract.values import Claim
+from stenolog.adapters.tools.asking import Asking
 from stenolog.adapters.tools.base import BaseTool, ToolContext
 from stenolog.adapters.tools.base import ToolOutput as ToolOutcome
-from stenolog.adapters.tools.calls import with_metadata
+from stenolog.adapters.tools.calls import answered_questions, with_metadata
 from stenolog.adapters.tools.execute import execute
 from stenolog.adapters.tools.results import failed, failure, redacted_output, result_of
 from stenolog.domain.errors import (
@@ -41,8 +42,8 @@ from stenolog.domain.errors import (
     StoredDataError,
     StoreTimeoutError,
 )
-from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult
-from stenolog.domain.lanes.effects import CallModel, EffectResult, RunTool, ref
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.lanes.effects import CallModel, EffectResult, RunTool, question_message, ref
 from stenolog.domain.lanes.state import LaneState
 from stenolog.domain.parts import ToolCall, text_of
 from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
@@ -122,8 +123,12 @@ class EffectExecutor:
         watch = journal.options.world.stopwatch
         start = watch()
         tool = self.tools.get(effect.lane.agent, {}).get(call.name)
+        asking = Asking()
+        context = self._context(claimed, effect, call, asking)
         try:
-            outcome = await self._outcome(claimed, effect, call, tool)
+            if effect.call.questions:
+                asking.add(await self.thread.call(answered_questions, journal.conversation, effect.call))
+            outcome = await self._outcome(effect, tool, context)
         except asyncio.CancelledError:
             if not journal.is_unwanted(claim):
                 raise
@@ -135,29 +140,32 @@ class EffectExecutor:
         took, outcome = round((watch() - start) * 1000), with_metadata(outcome, call, effect.call)
         log = journal.conversation.log
 
+        def result_or_question() -> UserMessage | ToolResult:
+            question = asking.open
+            return question_message(effect.lane, effect.call, question) if question else event(outcome)
+
         def event(outcome: ToolOutcome) -> ToolResult:
             if log.edge.redact:
                 outcome = redacted_output(outcome, log.edge.redact)
             return result_of(outcome, call.id, ref(effect.call), call.name, log.blobs.put, took)
 
         def then(result: EffectResult, _live: LiveState) -> Iterable[Event]:
-            assert isinstance(result, ToolResult), "a tool ends in its result"
-            return tool.following(result, self._context(claimed, effect, call)) if tool is not None else ()
+            # A question is followed by nothing: the call runs again.
+            return tool.following(result, context) if tool and isinstance(result, ToolResult) else ()
 
-        finished = FinishedEffect(lambda: event(outcome), lambda error: event(failure(error)), then)
+        finished = FinishedEffect(result_or_question, lambda error: event(failure(error)), then)
         await self.settle(claim, finished)
 
-    async def _outcome(
-        self, claimed: ClaimedEffect, effect: RunTool, call: ToolCall, tool: BaseTool | None
-    ) -> ToolOutcome:
+    async def _outcome(self, effect: RunTool, tool: BaseTool | None, context: ToolContext) -> ToolOutcome:
         """Run the call, unless its agent's mode withholds the tool."""
         lane = effect.lane
-        if withheld := self.journal.settings.withheld(lane.agent, call.name):
+        if withheld := self.journal.settings.withheld(lane.agent, context.name):
             return failed(withheld)
-        context = self._context(claimed, effect, call)
         return await execute(tool, context, list(self.tools.get(lane.agent, {})))
 
-    def _context(self, claimed: ClaimedEffect, effect: RunTool, call: ToolCall) -> ToolContext:
+    def _context(
+        self, claimed: ClaimedEffect, effect: RunTool, call: ToolCall, asking: Asking
+    ) -> ToolContext:
         conversation = self.journal.conversation
         return ToolContext(
             name=call.name,
@@ -168,6 +176,8 @@ class EffectExecutor:
             id=call.id,
             position=effect.cause,
             conversation=conversation,
+            deps=self.journal.options.deps,
+            asking=asking,
         )
 
 

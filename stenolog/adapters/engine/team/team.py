@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from types import TracebackType
@@ -36,12 +36,12 @@ from stenolog.adapters.tools.functions import as_runnables, opened
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, IllegalCommandError
 from stenolog.domain.events import UserMessage
-from stenolog.domain.lanes.limits import no_price
 from stenolog.domain.lanes.state import State
 from stenolog.domain.lanes.turns import TurnRule
 from stenolog.domain.values import CallRef, Control, TurnPolicy
-from stenolog.projections.prices import Prices, price_of
+from stenolog.projections.prices import Prices
 
+from .checks import check_costs, check_team, check_upkeep, summarised
 from .result import RunCollector, RunResult, result_of_run, worker_positions
 from .start import Input, OnInput, TeamSettings, start_run
 
@@ -60,7 +60,7 @@ class Team:
     None: those of `genai-prices` if it is installed, else a few examples. `breaker` makes a model's circuit
     breaker. `world`: chance and time. `paranoid`: every request, not one in a hundred, is built again from
     the file before it is sent; a difference stops the call. `summary`: an `AutoSummary` for agents without
-    one, and for workers with a conversation of their own.
+    one, and for workers with a conversation of their own. `deps`: passed to tools, never recorded.
 
     Raises `CallerError`.
     """
@@ -81,17 +81,18 @@ class Team:
         world: Runtime = WORLD,
         paranoid: bool = False,
         summary: Upkeep | None = None,
+        deps: object = None,
     ) -> None:
-        _check(agents, turns)
-        self.agents = {agent.name: _summarised(agent, summary) for agent in agents}
-        _check_upkeep(self.agents)
+        check_team(agents, turns)
+        self.agents = {agent.name: summarised(agent, summary) for agent in agents}
+        check_upkeep(self.agents)
         check_mode_tools(self.agents.values())
         self.turns = turns
         self.mode = mode
         names = frozenset(self.agents)
         table = listed() if prices is None else prices
         self.options = Options(
-            on_unknown, parallel, mentions, table, world, breaker, names=names, paranoid=paranoid
+            on_unknown, parallel, mentions, table, world, breaker, names=names, paranoid=paranoid, deps=deps
         )
         self.summary_of_workers = summary and summary.within(self.agents)
         self._setting = TeamSettings(self.agents, turns, mode, join, exclusive)
@@ -127,17 +128,19 @@ class Team:
         to: str | Iterable[str] = (),
         id: str = "",
         on_input: OnInput = "next",
+        deps: object = None,
     ) -> AsyncGenerator[RunEvent, None]:
         """Send a message, if given, and work until every lane waits for a person or has stopped.
 
         Yields each entry as it is appended, and each piece of an answer as it streams. If the caller stops
         iterating, the run stops, and the next one continues. A list, such as `["look", Path("a.png")]`, is a
-        message with files. One with an `id` is sent once, however often the program runs. Raises
+        message with files. One with an `id` is sent once, however often the program runs. `deps` replace the
+        team's. Raises
         `CallerError` for a file that cannot be read, `AgentNotFoundError`, `UnsupportedVersionError`,
         `ReplayMismatchError`, `DuplicateIdError`, `StoreTimeoutError`, `StoreError`.
         """
         words = await self._input(conversation, message, to, id, on_input)
-        async with self._runner(conversation, words) as runner:
+        async with self._runner(conversation, words, deps) as runner:
             async for happened in runner.run():
                 yield happened
             self._tell_of_absent(runner.conversation.name, runner.journal.state)
@@ -149,6 +152,7 @@ class Team:
         *,
         to: str | Iterable[str] = (),
         id: str = "",
+        deps: object = None,
     ) -> Any:
         """Send a message, and return the last answer: its text, or its value if its agent has an `output`.
 
@@ -157,7 +161,7 @@ class Team:
         failed; and as `run`.
         """
         run = RunCollector(self.agents)
-        async for happened in self.run(conversation, message, to=to, id=id):
+        async for happened in self.run(conversation, message, to=to, id=id, deps=deps):
             run.take(happened)
         run.check()
         if id and not run.last.has_answered:
@@ -172,6 +176,7 @@ class Team:
         to: str | Iterable[str] = (),
         id: str = "",
         on_input: OnInput = "next",
+        deps: object = None,
     ) -> RunResult:
         """Run as `run` does, and return the answer, the usage, the new entries, and why the run ended.
 
@@ -179,7 +184,7 @@ class Team:
         """
         run, opened = RunCollector(self.agents), await opened_conversation(conversation)
         before = await asyncio.to_thread(worker_positions, opened)
-        async for happened in self.run(opened, message, to=to, id=id, on_input=on_input):
+        async for happened in self.run(opened, message, to=to, id=id, on_input=on_input, deps=deps):
             run.take(happened)
         return await asyncio.to_thread(result_of_run, run, opened, before, self.options.prices, id)
 
@@ -190,6 +195,7 @@ class Team:
         *,
         to: str | Iterable[str] = (),
         id: str = "",
+        deps: object = None,
     ) -> Any:
         """Ask as `ask` does, in a program without an event loop.
 
@@ -198,7 +204,7 @@ class Team:
         with suppress(RuntimeError):
             asyncio.get_running_loop()
             raise CallerError("an event loop is running here, as in Jupyter: use `await team.ask(…)` instead")
-        return asyncio.run(self.ask(conversation, message, to=to, id=id))
+        return asyncio.run(self.ask(conversation, message, to=to, id=id, deps=deps))
 
     async def advance(self, conversation: AnyConversation) -> list[Entry]:
         """Do one effect, and return the appended entries; none if nothing is due."""
@@ -261,8 +267,25 @@ class Team:
         opened = await opened_conversation(conversation)
         return await _control(opened, await asyncio.to_thread(approvals.refusal, opened, call, by))
 
+    async def answer(
+        self,
+        conversation: AnyConversation,
+        call: CallRef,
+        value: Any,
+        by: approvals.Approver | None = None,
+        *,
+        asked: int = 0,
+    ) -> list[Entry]:
+        """Answer the question of a tool's call; `asked`: only the one at this position.
+
+        Raises `InvalidEventError` if the answer is none of the choices, or does not fit the schema.
+        """
+        opened = await opened_conversation(conversation)
+        message = await asyncio.to_thread(approvals.answer, opened, call, value, by, asked)
+        return await asyncio.to_thread(opened.submit, message)
+
     async def pending_approvals(self, conversation: AnyConversation) -> list[approvals.PendingApproval]:
-        """Return the calls that wait for a person, those of workers too."""
+        """Return the calls that wait for a person to approve or to answer them, those of workers too."""
         return await asyncio.to_thread(approvals.waiting, await opened_conversation(conversation))
 
     async def tools(self) -> dict[str, dict[str, BaseTool]]:
@@ -341,12 +364,13 @@ class Team:
 
     @asynccontextmanager
     async def _runner(
-        self, conversation: AnyConversation, words: Input | None = None
+        self, conversation: AnyConversation, words: Input | None = None, deps: object = None
     ) -> AsyncGenerator[Runner, None]:
         tools = await self.tools()
+        options = self.options if deps is None else replace(self.options, deps=deps)
         # Before the run, so that no call is made under a limit that cannot be kept.
-        _check_costs(self.agents.values(), self.options.prices)
-        runner = Runner(await opened_conversation(conversation), self.agents, tools, self.options)
+        check_costs(self.agents.values(), self.options.prices)
+        runner = Runner(await opened_conversation(conversation), self.agents, tools, options)
         try:
             await runner.open(lambda live: start_run(live, self._setting, tools, words))
             yield runner
@@ -356,41 +380,6 @@ class Team:
             _closing.add(closing)
             closing.add_done_callback(_closing.discard)
             await asyncio.shield(closing)
-
-
-def _check(agents: Sequence[Agent], turns: object) -> None:
-    """Raise `CallerError` for agents and turns that make no team."""
-    if not agents or not all(isinstance(agent, Agent) for agent in agents):
-        raise CallerError(f"expected agents, found {agents!r:.100}")
-    names = [agent.name for agent in agents]
-    if len(set(names)) < len(names):
-        raise CallerError(f"two agents have the same name: {names}")
-    if not (turns is None or isinstance(turns, TurnPolicy | TurnRule)):
-        raise CallerError(f"turns: expected a rule, such as RoundRobin(), found {turns!r:.100}")
-
-
-def _summarised(agent: Agent, summary: Upkeep | None) -> Agent:
-    if summary is None or agent.llm is None or agent.summary is not None:
-        return agent
-    return replace(agent, summary=summary)
-
-
-def _check_upkeep(agents: Mapping[str, Agent]) -> None:
-    """Raise `CallerError` for an upkeep without an agent that can do it."""
-    for name, upkeep in upkeeps(agents):
-        upkeep.worker(agents, name)
-
-
-def _check_costs(agents: Iterable[Agent], prices: Prices) -> None:
-    """Raise `CallerError` if `max_cost` cannot be enforced, since a model has no price."""
-    for agent in agents:
-        if not agent.limits.max_cost:
-            continue
-        workers = [tool.worker for tool in agent.tools if isinstance(tool, WorkerTool)]
-        models = [model for each in (agent, *workers) for model in each.models]
-        names = [llm.name for llm in models if llm.charges == "listed" and not price_of(llm.name, prices)]
-        if names:
-            raise CallerError(f"agent {agent.name!r}: max_cost cannot be kept: {no_price(names)}")
 
 
 async def _control(conversation: AnyConversation, control: Control) -> list[Entry]:

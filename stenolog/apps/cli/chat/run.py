@@ -6,13 +6,12 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 import click
 
 from stenolog.adapters.conversation.log import Conversation
-from stenolog.adapters.engine.approvals import Approver, approval, refusal
 from stenolog.adapters.engine.inputs import Message, words_of
 from stenolog.adapters.engine.options import RunEvent, StreamDelta
 from stenolog.adapters.engine.team.team import Team
@@ -21,15 +20,12 @@ from stenolog.apps.cli.app import Terminated
 from stenolog.apps.cli.arguments.approver import approver_of
 from stenolog.apps.cli.lines import CommandResult
 from stenolog.apps.cli.terminal import print_envelope
-from stenolog.domain.errors import IllegalCommandError, InvalidEventError
-from stenolog.domain.events import UNCHANGED, ModeSwitch, UserMessage
-from stenolog.domain.lanes.effects import ref
-from stenolog.domain.lanes.state import LaneState, OpenCall
-from stenolog.domain.parts import ToolCall
+from stenolog.domain.events import UNCHANGED, ModeSwitch
 from stenolog.projections.prices import Prices
 
-from .status import Hints, awaiting, describe_status, failed
-from .terminal import Lines, TerminalWriter, call_of, lines, pages_of, whole_call
+from .approvals import Approvals
+from .status import Hints, describe_status, failed
+from .terminal import Lines, TerminalWriter, lines
 from .view import RunPrinter
 
 T = TypeVar("T")
@@ -195,141 +191,6 @@ class JsonPrinter:
         for entry in self.conversation.entries(after=self._position):
             print_envelope("ok", entry)
             self._position = entry.position
-
-
-QUESTION = "  run it? y/n (n REASON tells why, e: other arguments, a: always this tool) "
-MORE = "  Enter shows the next page ({left:,} characters are left), n refuses "
-ARGUMENTS = "  arguments, as a JSON object: "
-
-
-class Verdict(NamedTuple):
-    """A decision on a call: `reason` explains a refusal; a person was shown the call if `is_seen`."""
-
-    approved: bool
-    reason: str = ""
-    arguments: str = ""
-    is_seen: bool = True
-
-
-class Approvals:
-    """Asks a person about waiting calls; `later` says how to return to open ones.
-
-    `yes` approves all. If nobody can be asked they are refused, or with `leave` left open. `by` is whoever is
-    asked.
-    """
-
-    def __init__(
-        self,
-        work: BackgroundRun,
-        paper: TerminalWriter,
-        lines: Lines,
-        later: str,
-        *,
-        yes: bool,
-        leave: bool,
-        by: Approver | None = None,
-    ) -> None:
-        self.by = by
-        self.work = work
-        self.paper = paper
-        self.lines = lines
-        self.later = later
-        self.yes = yes
-        self.leave = leave
-        self._always: set[tuple[str, str]] = set()
-
-    def judge(self) -> bool:
-        """Ask about each waiting call; return whether one was decided."""
-        judged = False
-        for lane, call in list(awaiting(self.work.conversation.state(), self.work.team.agents)):
-            verdict = self._verdict(lane, call)
-            if verdict is None:
-                continue
-            try:
-                by = self.by if verdict.is_seen else None
-                self.work.conversation.submit(_message(self.work.conversation, lane, call, verdict, by))
-                judged = True
-            except IllegalCommandError as error:  # somebody else was first
-                self.paper.text(str(error), "dim")
-        return judged
-
-    def _verdict(self, lane: LaneState, call: OpenCall) -> Verdict | None:
-        """Return a person's decision on a call shown whole; None leaves it open."""
-        tool_call = call_of(self.work.conversation, call)
-        words = f"{lane.address}: {whole_call(tool_call)}"
-        if self.yes or (lane.agent, call.name) in self._always:
-            self.paper.text(f"approved: {words}", "dim")
-            return Verdict(True, is_seen=False)
-        if not self.lines.asks:
-            does = "it waits for" if self.leave else "refused without"
-            self.paper.text(f"? {words}: {does} your approval (--yes approves)", "yellow")
-            return None if self.leave else Verdict(False, is_seen=False)
-        verdict = None
-        try:
-            verdict = self._ask(lane, call, tool_call)
-        except Terminated:
-            raise
-        except KeyboardInterrupt:
-            print()
-        if verdict is None:
-            self.paper.line((f"  left open: {self.later}", "dim"))
-        return verdict
-
-    def _ask(self, lane: LaneState, call: OpenCall, tool_call: ToolCall) -> Verdict | None:
-        """Return a person's decision; Ctrl-D leaves the call open."""
-        arguments, verdict = "", self._read(f"? {lane.address}: ", tool_call)
-        while verdict is None and (answer := self.lines.reply(QUESTION)) is not None:
-            word, _, reason = answer.strip().partition(" ")
-            match word.lower(), reason.strip():
-                case "a" | "always", "":
-                    self._always.add((lane.agent, call.name))
-                    return Verdict(True, arguments=arguments)
-                case "y" | "yes", "":
-                    return Verdict(True, arguments=arguments)
-                case "n" | "no", why:
-                    return Verdict(False, why)
-                case "e" | "edit", "":
-                    arguments = self._edited(call) or arguments
-                    verdict = self._read(
-                        "? with: ", replace(tool_call, arguments=arguments or tool_call.arguments)
-                    )
-                case _:  # "yes, but …" is no approval
-                    pass
-        return verdict
-
-    def _read(self, begin: str, tool_call: ToolCall) -> Verdict | None:
-        """Show a call page by page; return the refusal if it comes before the end."""
-        first, *others = pages_of(tool_call)
-        self.paper.text(f"{begin}{first}", "bold")
-        for nth, page in enumerate(others):
-            answer = self.lines.reply(MORE.format(left=sum(map(len, others[nth:]))))
-            if answer is None:
-                raise KeyboardInterrupt
-            word, _, reason = answer.strip().partition(" ")
-            if word.lower() in ("n", "no"):
-                return Verdict(False, reason.strip())
-            self.paper.text(page, "bold")
-        return None
-
-    def _edited(self, call: OpenCall) -> str:
-        """Return a person's arguments; empty if none fit."""
-        given = self.lines.reply(ARGUMENTS) or ""
-        try:
-            return approval(self.work.conversation, ref(call), given).arguments if given.strip() else ""
-        except InvalidEventError as error:
-            self.paper.text(f"✗ {error}", "red")
-            return ""
-
-
-def _message(
-    conversation: Conversation, lane: LaneState, call: OpenCall, verdict: Verdict, by: Approver | None
-) -> UserMessage:
-    if verdict.approved:
-        return UserMessage(control=approval(conversation, ref(call), verdict.arguments or None, by))
-    control = refusal(conversation, ref(call), by)
-    if not verdict.reason:
-        return UserMessage(control=control)
-    return UserMessage(text=verdict.reason, to=[lane.address], control=control)
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,11 @@ def _take(chat: Chat, typed: str) -> None:
     try:
         if typed.startswith("/") and not typed.startswith("//"):
             call(chat, typed[1:])
-        elif typed.strip():
+        elif not typed.strip():
+            return
+        elif chat.desk.approvals.answer(typed, chat.to):
+            chat.desk.go()
+        else:
             chat.say(typed.removeprefix("/") if typed.startswith("//") else typed, to=chat.to)
     except (StenologError, OSError) as error:
         if not chat.lines.asks:
@@ -269,7 +273,7 @@ def cancel(chat: Chat, rest: str) -> None:
 
 @command
 def approve(chat: Chat, rest: str) -> None:
-    """ask again about the calls that wait for you"""
+    """ask again about the calls and questions that wait for you"""
     if not chat.desk.approvals.judge():
         raise InvalidEventError("no call waits for you")
     chat.desk.go()

@@ -7,9 +7,11 @@ from typing import NamedTuple, TypeAlias
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.conversation.queries.backwards import backwards
+from stenolog.adapters.tools.calls import question_at
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.lanes.state import LaneState, OpenCall, State, address, decision
+from stenolog.projections.questions import on_one_line
 
 from .terminal import error_words, minute
 
@@ -42,9 +44,9 @@ def not_called(error: LlmError) -> bool:
 
 
 def awaiting(state: State, agents: Agents) -> Iterator[tuple[LaneState, OpenCall]]:
-    """Yield the calls to approve before these agents continue."""
+    """Yield the calls to approve or to answer before these agents continue."""
     for lane, call in state.open_calls():
-        if call.approval and lane.status == "awaiting_approval" and lane.agent in agents:
+        if call.waits and lane.status == "awaiting_approval" and lane.agent in agents:
             yield lane, call
 
 
@@ -118,8 +120,11 @@ def describe_status(conversation: Conversation, agents: Agents, hints: Hints) ->
         match lane.status if lane.agent in agents else "idle":
             case "awaiting_approval":
                 since = next(iter(conversation.entries(lane.answered - 1, lane.answered))).time
-                names = ", ".join(call.name for call in lane.calls if call.approval)
-                yield f"{where} awaits your approval of {names} since {minute(since)}: {hints.approve}"
+                if names := ", ".join(call.name for call in lane.calls if call.approval):
+                    yield f"{where} awaits your approval of {names} since {minute(since)}: {hints.approve}"
+                asked = (question_at(conversation, call.question) for call in lane.calls if call.question)
+                for question in filter(None, asked):
+                    yield f"{where} asks: {on_one_line(question)}: {hints.approve}"
             case "awaiting_llm" | "awaiting_tools":
                 yield f"{where} was interrupted, or is at work elsewhere: {hints.go_on}"
             case "failed":
