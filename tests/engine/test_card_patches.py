@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stenolog import Agent, AgentCard, Conversation, ModeSwitch, Team, TextPart
+from stenolog import (
+    Agent,
+    AgentCard,
+    AssistantMessage,
+    Conversation,
+    LlmError,
+    ModeSwitch,
+    Team,
+    TextPart,
+    ToolCall,
+    UserMessage,
+)
 from stenolog.context import Budget, LastN
-from stenolog.engine import AutoSummary
+from stenolog.engine import AutoSummary, CircuitBreaker, RetryPolicy, Situation
 from stenolog.errors import ModelError
 from stenolog.models import Model, ModelRequest, ModelResponse, Scripted, Transport
 from stenolog.requests import proofs
@@ -131,6 +145,174 @@ def test_most_of_the_room_kept_for_the_answer_is_no_reason_to_shorten(tmp_path: 
 
         assert errors(conversation, "a")[0].message.endswith("lower the 900 tokens of max_tokens")
         assert (patches(conversation), errors(conversation, "a")[0].retry_at) == ([], None)
+
+
+class Named(Scripted):
+    """A scripted model of a name."""
+
+    def __init__(self, name: str, *turns: Any, **options: Any) -> None:
+        super().__init__(*turns, name=name, endless=True)
+        for option, value in options.items():
+            setattr(self, option, value)
+
+
+def failing(category: str) -> Callable[[ModelRequest], object]:
+    """Return a turn that fails."""
+
+    def turn(prompt: ModelRequest) -> object:
+        raise ModelError(category, "no")
+
+    return turn
+
+
+def speakers(conversation: Conversation) -> list[str]:
+    """Return the models of answers and errors, in order."""
+    events = (entry.event for entry in conversation.entries())
+    return [e.model for e in events if isinstance(e, AssistantMessage | LlmError)]
+
+
+@pytest.mark.parametrize(
+    ("category", "spoke"),
+    [
+        ("overloaded", ["one", "two"]),
+        ("timeout", ["one", "two"]),
+        ("unauthorized", ["one", "two"]),
+        ("budget", ["one", "two"]),
+        ("refused", ["one"]),
+        ("invalid_request", ["one"]),
+    ],
+)
+def test_the_next_model_is_called_at_once_after_a_fault_of_the_provider(
+    tmp_path: Path, category: str, spoke: list[str]
+) -> None:
+    clock = Clock()
+    agent = Agent("a", llm=[Named("one", failing(category)), Named("two", "Here."), Named("three", "No.")])
+    with opened(tmp_path / "t.db", clock) as conversation:
+        run(run_team(Team([agent], world=clock.world), conversation, "Hi"))
+
+        assert (speakers(conversation), clock.slept) == (spoke, [])
+        assert proved(conversation)
+
+
+def test_the_last_model_is_tried_again_and_a_person_has_the_first_one_asked(tmp_path: Path) -> None:
+    clock, busy = Clock(), failing("overloaded")
+    models = [Named("one", busy), Named("two", busy), Named("three", busy, busy, "Here.")]
+    agent = Agent("a", llm=models, retries=RetryPolicy(attempts={"overloaded": 3}))
+    with opened(tmp_path / "t.db", clock) as conversation:
+        for words in ("Hi", "And now?"):
+            run(run_team(Team([agent], world=clock.world), conversation, words))
+
+        first, again = ["one", "two", "three", "three", "three"], ["one", "two", "three"]
+        assert (speakers(conversation), clock.slept[:2]) == (first + again, [1.0, 2.0])
+
+
+def test_within_a_run_the_other_model_stays_and_one_whose_breaker_is_open_is_left_out(tmp_path: Path) -> None:
+    def look() -> str:
+        """Look."""
+        return "a cat"
+
+    clock = Clock()
+    two = Named("two", ToolCall(id="c1", name="look", arguments="{}"), "A cat.", "Still.")
+    agent = Agent("a", llm=[Named("one", failing("overloaded")), two], tools=[look])
+    team = Team([agent], world=clock.world, breaker=lambda: CircuitBreaker(failures=1, recovery_time=60.0))
+    with opened(tmp_path / "t.db", clock) as conversation:
+        for words in ("Hi", "And now?"):
+            run(run_team(team, conversation, words))
+
+        assert speakers(conversation) == ["one", "two", "two", "two"]
+
+
+def remembering(sent: list[tuple[str, int]], name: str, fails: Sequence[int] = ()) -> Any:
+    """Return a turn that counts the questions that it is sent, and fails at these calls."""
+
+    def answered(prompt: ModelRequest) -> object:
+        sent.append((name, str(prompt.body).count("Question")))
+        if len(sent) in fails:
+            raise ModelError("overloaded", "busy")
+        return ModelResponse((TextPart(text="Yes."),), name, session="s" if name == "program" else "")
+
+    return answered
+
+
+def test_a_program_that_remembers_is_told_all_once_another_model_has_spoken(tmp_path: Path) -> None:
+    sent: list[tuple[str, int]] = []
+    program = Named("program", remembering(sent, "program", fails=(3,)), remembers=True)
+    agent = Agent("a", llm=[program, Named("model", remembering(sent, "model"))])
+    with opened(tmp_path / "t.db") as conversation:
+        for n in range(5):
+            run(run_team(Team([agent], world=Clock().world), conversation, f"Question {n}"))
+
+    assert sent == [("program", 1)] * 3 + [("model", 3), ("program", 4), ("program", 1)]
+
+
+def test_a_program_that_remembers_may_take_over_and_is_told_all_of_it(tmp_path: Path) -> None:
+    sent: list[tuple[str, int]] = []
+    model = Named("model", remembering(sent, "model", fails=range(3, 99)))
+    agent = Agent("a", llm=[model, Named("program", remembering(sent, "program"), remembers=True)])
+    with opened(tmp_path / "t.db") as conversation:
+        for n in range(4):
+            run(run_team(Team([agent], world=Clock().world), conversation, f"Question {n}"))
+
+        # The call that fails for good is the program's own, which fails at each number as well.
+        assert [count for name, count in sent if name == "program"][:1] == [3]
+        assert proved(conversation)
+
+
+@pytest.mark.parametrize(("category", "others_wait"), [("overloaded", True), ("timeout", False)])
+def test_timeouts_and_rate_limits_of_one_agent_do_not_hold_back_the_others(
+    tmp_path: Path, category: str, others_wait: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, model = Clock(), Scripted(failing(category), "Here.", "Here.", endless=True)
+    agents = [Agent(name, llm=model, retries=RetryPolicy(attempts={})) for name in ("a", "b")]
+    team = Team(agents, world=clock.world, breaker=lambda: CircuitBreaker(failures=1))
+    with opened(tmp_path / "t.db", clock) as conversation:
+        run(run_team(team, conversation, "Hi", to="a"))
+        run(run_team(team, conversation, "Hi", to="b"))
+
+        held = [error.message for error in errors(conversation, "b")]
+        assert ["not called" in words for words in held] == [True] * others_wait
+        whom = "all agents" if others_wait else "demo: a"
+        assert f"{whom}: scripted is not called for 30 s: {category}: no" in caplog.text
+
+
+def test_instructions_by_a_function_are_recorded_when_they_change(tmp_path: Path) -> None:
+    clock, seen = Clock(), list[Situation]()
+
+    def instructions(now: Situation) -> str:
+        seen.append(now)
+        return f"You help {now.user}. Today is {now.time:%d %B}."
+
+    agent = Agent("a", llm=Scripted("Yes.", endless=True), persona=instructions)
+    with opened(tmp_path / "t.db", clock) as conversation:
+        for author in ("Ada", "Ada", "Bob"):
+            message = UserMessage(text="Hi", author=author)
+            run(run_team(Team([agent], world=clock.world), conversation, message))
+        clock.now += timedelta(days=1)
+        run(run_team(Team([agent], world=clock.world), conversation, UserMessage(text="Hi", author="Bob")))
+
+        assert [each.persona for each in patches(conversation)] == [
+            "You help Ada. Today is 01 January.",
+            "You help Bob. Today is 01 January.",
+            "You help Bob. Today is 02 January.",
+        ]
+        assert (len(seen), proved(conversation)) == (4, True)
+        # A text in the program, in the place of the function, counts again.
+        run(run_team(Team([replace(agent, persona="Plain.")]), conversation, "Hi"))
+        assert (card(conversation).persona, [*card(conversation).patched]) == ("Plain.", [])
+
+
+def test_a_text_that_changes_each_time_is_one_patch_a_call_and_a_failure_is_told(tmp_path: Path) -> None:
+    counter = iter(range(9))
+    ticking = Agent("a", llm=Scripted("Yes.", endless=True), persona=lambda now: f"{next(counter)}")
+    broken = Agent("a", llm=Scripted("Yes.", endless=True), persona=lambda now: now.deps.name)
+    with opened(tmp_path / "t.db") as conversation:
+        run(run_team(Team([ticking]), conversation, "Hi"))
+        run(run_team(Team([broken]), conversation, "Hi"))
+
+        assert [each.persona for each in patches(conversation)] == ["0"]
+        assert [(error.category, error.message) for error in errors(conversation, "a")] == [
+            ("invalid_request", "persona: AttributeError: 'NoneType' object has no attribute 'name'")
+        ]
 
 
 def test_the_limit_of_one_model_is_not_that_of_the_next(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from stenolog.projections.formats.deltas import Kind
 from stenolog.projections.prices import Prices
 
 from .model_calls import dispatch
-from .model_calls.retries import CircuitBreaker
+from .model_calls.retries import CircuitBreaker, LaneBreaker
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ class Options:
     warned: set[tuple[str, str]] = field(default_factory=set)
     """The lanes, with their conversations, of which the operator was warned that they are shown less."""
     _breakers: dict[int, tuple[Model, CircuitBreaker]] = field(default_factory=dict)
+    _of_lanes: dict[tuple[int, str, str], CircuitBreaker] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # A typing slip would silently mean "tell".
@@ -74,6 +75,18 @@ class Options:
         """Return the breaker that all calls of a model share."""
         # The model is kept beside its breaker, so that its id is not given to another one.
         return self._breakers.setdefault(id(model), (model, self.breaker()))[1]
+
+    def lane_breaker(self, model: Model, conversation: str, lane: str) -> LaneBreaker:
+        """Return the breaker of a model for one lane's calls."""
+        known = self._of_lanes.get((id(model), conversation, lane))
+        return LaneBreaker(self.breaker_of(model), known or self.breaker())
+
+    def keep(self, breaker: LaneBreaker, model: Model, conversation: str, lane: str) -> None:
+        """Keep a lane's own breaker while calls fail."""
+        if breaker.own.is_counting:
+            self._of_lanes[id(model), conversation, lane] = breaker.own
+        else:
+            self._of_lanes.pop((id(model), conversation, lane), None)
 
     def breakers(self) -> list[tuple[Model, CircuitBreaker]]:
         """Return the models called so far, with their breakers."""

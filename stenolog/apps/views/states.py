@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from stenolog.adapters.conversation.queries.backwards import backwards
 from stenolog.adapters.conversation.queries.folds import fold_at
 from stenolog.adapters.conversation.queries.overviews import OVERVIEW
+from stenolog.domain.events import LlmError
 from stenolog.domain.lanes.lifecycle import TABLE, Status, Trigger, legal
-from stenolog.domain.lanes.state import Decision, State
+from stenolog.domain.lanes.state import Decision, State, address
 from stenolog.domain.lanes.step import Transition, step
 from stenolog.domain.settings import Settings
 
@@ -26,6 +30,15 @@ class Standing(NamedTuple):
     settings: Settings
     asks_person: bool
     transitions: tuple[Transition, ...]
+    waits: tuple[Waiting, ...] = ()
+
+
+class Waiting(NamedTuple):
+    """A lane whose last call failed: the time of the next one (None: a person goes first), and the reason."""
+
+    lane: str
+    until: datetime | None
+    why: str
 
 
 class Next(NamedTuple):
@@ -44,7 +57,17 @@ def state_at(conversation: Conversation, position: int) -> Standing:
     if position:
         before = conversation.state(at=position - 1)
         steps = step(before, conversation.entry(position)).transitions
-    return Standing(conversation.name, state, settings, asks, steps)
+    return Standing(conversation.name, state, settings, asks, steps, tuple(_waits(conversation, state)))
+
+
+def _waits(conversation: Conversation, state: State) -> Iterator[Waiting]:
+    lanes = [lane for lane in state.lanes.values() if lane.status == "failed" or lane.retry_at]
+    left = {lane.address: lane.retry_at for lane in lanes}
+    for entry in backwards(conversation, state.position) if left else ():
+        if isinstance(error := entry.event, LlmError) and (where := address(error.agent, error.task)) in left:
+            yield Waiting(where, left.pop(where), f"{error.category}: {error.message}")
+        if not left:
+            break
 
 
 def next_inputs(status: Status) -> list[Next]:
@@ -63,6 +86,7 @@ def state_data(found: Standing) -> dict[str, Any]:
         "state": found.state,
         "settings": found.settings,
         "asks_person": found.asks_person,
+        "waits": [{"lane": each.lane, "until": each.until, "why": each.why} for each in found.waits],
         "transitions": found.transitions,
         "legal": {where: legal(lane.status) for where, lane in found.state.lanes.items()},
     }

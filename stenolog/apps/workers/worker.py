@@ -192,7 +192,7 @@ def leave_alone(team: Team, opened: Mapping[str, float]) -> None:
     """Open these models' breakers for so many seconds, unless open longer."""
     now = team.options.world.stopwatch()
     asked = [model for model, _ in team.options.breakers()]
-    for model in (*asked, *(agent.llm for agent in team.agents.values() if agent.llm)):
+    for model in (*asked, *(model for agent in team.agents.values() for model in agent.models)):
         if seconds := opened.get(_key(model)):
             team.options.breaker_of(model).hold(now, seconds)
 

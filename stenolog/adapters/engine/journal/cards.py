@@ -47,8 +47,9 @@ class CardPatches:
     def _with_model(self, agent: Agent, card: AgentCard, effect: CallModel) -> AgentCard:
         model, now = agent.model_of(card), self._options.world.stopwatch()
         assert model is not None, "it has several"
+        where = self._conversation.name, effect.lane.address
         picked = agent.pick(
-            effect.lane, model, lambda other: self._options.breaker_of(other).seconds_open(now) > 0
+            effect.lane, model, lambda other: self._options.lane_breaker(other, *where).seconds_open(now) > 0
         )
         return card if picked is model else with_model(card, agent, model, picked)
 

@@ -229,7 +229,10 @@ class OngoingModelCall:
             task=lane.task,
             cause=self.effect.cause,
             category="overloaded",
-            message=f"not called: its last calls have failed; the next try is in {seconds:.0f} s",
+            message=(
+                f"{self.model} is not called: too many calls in a row have failed; the next try is in "
+                f"{seconds:.0f} s"
+            ),
             model=self.model,
             # No provider was asked, so it is no attempt.
             attempt=self.effect.attempt - 1,

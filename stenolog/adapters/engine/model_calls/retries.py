@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
+from typing import NamedTuple
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.domain.entry import Entry
@@ -96,6 +97,11 @@ class CircuitBreaker:
         self.is_tried = True
         return 0.0
 
+    @property
+    def is_counting(self) -> bool:
+        """True if calls have failed, and none was answered since."""
+        return self._in_a_row > 0
+
     def seconds_open(self, now: float) -> float:
         """Return the seconds until the provider may be called; 0: now."""
         return max(0.0, (self._open_until or now) - now)
@@ -108,8 +114,8 @@ class CircuitBreaker:
         """Count an answered call."""
         self._in_a_row, self._open_until, self.is_tried = 0, None, False
 
-    def failed(self, category: str, now: float) -> None:
-        """Count a failed call, by its category."""
+    def failed(self, category: str, now: float) -> bool:
+        """Count a failed call, by its category. Return whether no call is made from now on."""
         self.stopped()
         # A refusal is an answer, too: it shows that the provider works.
         if category in ANSWERS:
@@ -119,10 +125,53 @@ class CircuitBreaker:
             self._in_a_row += 1
             if self._in_a_row >= self.failures:
                 self._open_until = now + self.recovery_time
+                return True
+        return False
 
     def stopped(self) -> None:
         """Note a call that was stopped; it proves nothing."""
         self.is_tried = False
+
+
+# One lane's requests may be larger, or its key's limit lower, than those of others.
+ALONE = ("timeout", "rate_limited")
+"""Failure categories that hold back only the lane whose calls fail."""
+
+
+class LaneBreaker(NamedTuple):
+    """A model's breaker as one lane meets it: the one that all lanes share, and the lane's own."""
+
+    shared: CircuitBreaker
+    own: CircuitBreaker
+
+    def check(self, now: float) -> float:
+        """Return 0 to let a call through, else the seconds until the lane may call the model."""
+        left = self.own.check(now) or self.shared.check(now)
+        if left:
+            self.own.stopped()
+        return left
+
+    def seconds_open(self, now: float) -> float:
+        """Return the seconds until the lane may call the model; 0: now."""
+        return max(self.own.seconds_open(now), self.shared.seconds_open(now))
+
+    def succeeded(self) -> None:
+        """Count an answered call."""
+        self.own.succeeded()
+        self.shared.succeeded()
+
+    def failed(self, category: str, now: float) -> bool:
+        """Count a failed call. Return whether no call is made from now on."""
+        first, other = (self.own, self.shared) if category in ALONE else (self.shared, self.own)
+        other.stopped()
+        if category in ANSWERS:
+            self.own.succeeded()
+        return first.failed(category, now)
+
+    def stopped(self) -> None:
+        """Note a call that was stopped; it proves nothing."""
+        self.own.stopped()
+        self.shared.stopped()
 
 
 PAGE = 256

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -23,7 +24,7 @@ from stenolog.adapters.engine.model_calls.model_call import (
     StreamDraft,
     classify_error,
 )
-from stenolog.adapters.engine.model_calls.retries import CircuitBreaker
+from stenolog.adapters.engine.model_calls.retries import ALONE, LaneBreaker
 from stenolog.adapters.engine.model_calls.streaming import BREATH, stream_with_timeouts
 from stenolog.adapters.engine.options import StreamDelta
 from stenolog.adapters.engine.output import BY, fault, refusals, refused
@@ -51,6 +52,7 @@ from stenolog.projections.requests.transport import Outgoing
 
 from .cuts import CutWarnings
 
+LOGGER = logging.getLogger("stenolog.engine")
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -232,14 +234,18 @@ class _ModelCall:
 
     async def _answer(self) -> AssistantMessage | LlmError:
         """Return the model's answer, or the error that it was held back. Raises what the model raises."""
-        breaker = self.options.breaker_of(self.model)
+        where = self.model, self.journal.conversation.name, self.lane.address
+        breaker = self.options.lane_breaker(*where)
         # One call tries a provider that was down, and the others wait for what comes of it.
-        while breaker.is_tried:
+        while breaker.shared.is_tried:
             await asyncio.sleep(BREATH)
         if left := breaker.check(self.watch()):
             return self.ongoing.held_back(left, self._now())
         self.ongoing.begun = self.watch()
-        answer = await self._stream(breaker)
+        try:
+            answer = await self._stream(breaker)
+        finally:
+            self.options.keep(breaker, *where)
         # Such a backend counts the whole session, of which the log has the earlier calls already.
         if answer.usage_is_total and answer.usage is not None:
             spent = await self.call_log(self.journal.spent, self.lane.address, answer.session)
@@ -258,7 +264,7 @@ class _ModelCall:
         before = await self.call_log(refusals, self.journal.conversation, self.lane.address, tool)
         return refused(answer, BY, wrong, before + 1, output.tries, self._now())
 
-    async def _stream(self, breaker: CircuitBreaker) -> ModelResponse:
+    async def _stream(self, breaker: LaneBreaker) -> ModelResponse:
         """Return the model's answer, and report the outcome to the breaker."""
         # A request that tells everything is for a new session: in the old one it would stand twice.
         session = self.lane.session if self.request.policy.history.delta else ""
@@ -267,7 +273,11 @@ class _ModelCall:
         try:
             answer = await stream_with_timeouts(self.model, prompt, self._take, self._dispatch)
         except Exception as error:
-            breaker.failed(classify_error(error)[0], self.watch())
+            category, words, _ = classify_error(error)
+            if breaker.failed(category, self.watch()):
+                whom = f"{name}: {self.lane.address}" if category in ALONE else "all agents"
+                for_, why = f"{breaker.seconds_open(self.watch()):.0f} s", f"{category}: {words}"
+                LOGGER.warning("%s: %s is not called for %s: %s", whom, self.model.name, for_, why)
             raise
         # A cancelled call says nothing about the provider, but must not leave the breaker waiting.
         except BaseException:

@@ -17,9 +17,8 @@ from stenolog.apps.cli.draw.entry_lines import carries_settings_of, not_shown
 from stenolog.apps.cli.draw.step_lines import erased_among, step_lines
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece, counted
-from stenolog.apps.views.states import state_at, state_data
+from stenolog.apps.views.states import Standing, state_at, state_data
 from stenolog.domain.events import ModeSwitch
-from stenolog.domain.lanes.state import State
 from stenolog.domain.lanes.step import Transition
 from stenolog.domain.lanes.turns import TURN_RULES
 
@@ -56,9 +55,7 @@ def state_command(db: Database, target: str, at: str, steps: bool, agent: str | 
 
         return CommandResult(data, draw)
     found = state_at(conversation, position)
-    return CommandResult(
-        state_data(found), lambda: _state_lines(found.state, found.settings, found.asks_person)
-    )
+    return CommandResult(state_data(found), lambda: _state_lines(found))
 
 
 def _settings_among(conversation: Conversation, steps: Iterable[Transition]) -> dict[int, str]:
@@ -70,9 +67,10 @@ def _settings_among(conversation: Conversation, steps: Iterable[Transition]) -> 
     return {position: owner for position, owner in owners.items() if owner}
 
 
-def _state_lines(state: State, settings: Any, asks: bool) -> Iterator[Piece]:
+def _state_lines(found: Standing) -> Iterator[Piece]:
     from stenolog.apps.cli.draw.layout import table, wrapped
 
+    state, settings = found.state, found.settings
     yield wrapped((f"at {state.position}", "bold"), f"  mode {settings.mode}", SEES.get(settings.scope, ""))
     if settings.title:
         yield wrapped(("title  ", "dim"), settings.title, hang=7)
@@ -89,8 +87,11 @@ def _state_lines(state: State, settings: Any, asks: bool) -> Iterator[Piece]:
         yield wrapped(
             (f"{counted(state.anomalies, 'anomaly', 'anomalies')}: `stenolog check log` names them", "yellow")
         )
-    if asks:
+    if found.asks_person:
         yield wrapped(("waits for a person's answer", "yellow"))
+    for waiting in found.waits:
+        until = f"{waiting.until:%H:%M:%S} UTC" if waiting.until else "a person goes first"
+        yield wrapped((f"{waiting.lane}: {waiting.why}  · next try: {until}", "yellow"))
     columns = ("AGENT", "STATUS", ">ASKED", ">ANSWERED", ">STEPS", ">ATTEMPT", "*OPEN CALLS")
     yield table(columns, [_lane_row(where, lane) for where, lane in state.lanes.items()])
 
