@@ -346,7 +346,7 @@ def _added_and_popped(log: Log, batches: list[list[Any]], pops: int) -> tuple[li
 
 
 def test_a_setting_that_the_sdk_does_not_have_is_refused_as_its_own_sessions_do() -> None:
-    with stenolog.open(":memory:") as log, pytest.raises(TypeError, match="no such setting: limitt"):
+    with stenolog.open(":memory:") as log, pytest.raises(TypeError, match="Unknown session settings: limitt"):
         OpenAIAgentsSession(log["s"], session_settings={"limitt": 1})
 
 

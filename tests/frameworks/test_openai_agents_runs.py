@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,10 +25,13 @@ from agents import (
     set_tracing_disabled,
 )
 from agents.testing import ScriptedModel, assistant_message, function_call
+from hypothesis import given as cases
+from hypothesis import strategies as st
 
 import stenolog
 from stenolog import AssistantMessage, Log, ToolResult, UserMessage
 from stenolog.frameworks import OpenAIAgentsSession
+from stenolog.testing import crash_points
 from tests.examples.harness import clean
 
 set_tracing_disabled(True)
@@ -35,6 +39,11 @@ CALLS = [
     function_call("fetch", {"page": "a"}, call_id="c1", item_id="fc_1"),
     function_call("fetch", {"page": "b"}, call_id="c2", item_id="fc_2"),
 ]
+
+ASKED = {"role": "user", "content": "Which test fails?"}
+CALL = {"type": "function_call", "call_id": "c1", "name": "shell", "arguments": "{}"}
+RESULT = {"type": "function_call_output", "call_id": "c1", "output": "FAILED test_dates"}
+SAID = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAA"}
 
 
 @pytest.fixture
@@ -169,24 +178,99 @@ async def test_two_runs_at_once_stand_one_after_the_other_batch_by_batch(log: Lo
     ] * 2
 
 
-def test_a_compaction_takes_nothing_from_the_log(log: Log) -> None:
-    session = OpenAIAgentsSession(log["books"])
+def test_a_compaction_takes_nothing_from_the_log_and_a_kill_finds_all_of_it_or_nothing(
+    tmp_path: Path,
+) -> None:
     summary = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAA"}
+    said: list[Any] = [{"role": "user", "content": text} for text in "abcdefghijkl"]
 
     async def compact(**_: Any) -> Any:
         return SimpleNamespace(output=[SimpleNamespace(model_dump=lambda **_: copy.deepcopy(summary))])
 
-    client: Any = SimpleNamespace(responses=SimpleNamespace(compact=compact))
-    compacting = OpenAIResponsesCompactionSession("books", session, client=client, compaction_mode="input")
-
-    async def go() -> None:
-        await compacting.add_items([{"role": "user", "content": text} for text in "abcdefghijkl"])
+    async def go(log: Log) -> None:
+        session = OpenAIAgentsSession(log["books"])
+        client: Any = SimpleNamespace(responses=SimpleNamespace(compact=compact))
+        compacting = OpenAIResponsesCompactionSession(
+            "books", session, client=client, compaction_mode="input"
+        )
+        await compacting.add_items(said)
         await compacting.run_compaction({"force": True})
 
-    asyncio.run(go())
+    found = []
+    for point in crash_points(lambda log: asyncio.run(go(log)), tmp_path):
+        with stenolog.open(point.path) as log:
+            found.append(asyncio.run(OpenAIAgentsSession(log["books"]).get_items()))
+            timeline = log["books"].timeline(at=13) if "books" in log else []
 
-    assert asyncio.run(session.get_items()) == [summary]
-    assert [item.text for item in log["books"].timeline(at=13) if item.kind == "message"] == [*"abcdefghijkl"]
+    assert [left for left, _ in groupby(found)] == [[], said, [summary]]
+    assert [item.text for item in timeline if item.kind == "message"] == [*"abcdefghijkl"]
+
+
+@cases(
+    batches=st.lists(
+        st.lists(st.sampled_from([ASKED, CALL, RESULT]), min_size=1, max_size=5), min_size=1, max_size=3
+    ),
+    limit=st.integers(1, 8),
+    start=st.integers(0, 7),
+    expired=st.integers(0, 6),
+    is_stale=st.booleans(),
+)
+def test_the_end_of_a_history_is_replaced_unless_another_has_added_to_it(
+    batches: list[list[Any]], limit: int, start: int, expired: int, is_stale: bool
+) -> None:
+    given = [item for batch in batches for item in batch]
+    kept = len(given) - min(limit, len(given)) + start
+    old = iter([True] * expired)
+
+    async def go(log: Log) -> tuple[Any, bool, list[Any]]:
+        session = OpenAIAgentsSession(log["any"])
+        for batch in batches:
+            await session.add_items(batch)
+        shown = await session._get_compaction_snapshot(limit, prune_prefix=lambda _: next(old, False))
+        assert shown is not None
+        if is_stale:
+            await session.add_items([ASKED])
+        return shown, await shown.replace_suffix(start, [SAID]), await session.get_items()
+
+    with stenolog.open(":memory:") as log:
+        shown, is_replaced, left = asyncio.run(go(log))
+
+    assert shown.items == given[-limit:]
+    assert shown.complete == (len(given) <= limit)
+    assert is_replaced == (kept < len(given) and not is_stale)
+    if is_replaced:
+        ends = [[*given[gone:kept], SAID] for gone in range(min(expired, kept) + 1)]
+        assert left in ends  # an entry of which only a part has expired stays
+    else:
+        assert left == ([*given, ASKED] if is_stale else given)
+
+
+def test_a_cancelled_write_ends_before_the_cancellation_is_told(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, begun, go_on = OpenAIAgentsSession(log["books"]), threading.Event(), threading.Event()
+    extend = session.conversation.extend
+
+    def slow(*given: Any, **named: Any) -> Any:
+        begun.set()
+        go_on.wait()
+        return extend(*given, **named)
+
+    async def cancelled() -> list[Any]:
+        writing = asyncio.create_task(session.add_items([ASKED]))
+        await asyncio.to_thread(begun.wait)
+        for _ in range(2):
+            writing.cancel()
+            await asyncio.sleep(0)
+        assert not writing.done()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+        return await session.get_items()
+
+    monkeypatch.setattr(session.conversation, "extend", slow)
+
+    assert asyncio.run(cancelled()) == [ASKED]
 
 
 KILLED = """

@@ -13,10 +13,11 @@ event would be by itself, whoever wrote it; what the SDK's own items say beyond 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
-from itertools import chain, groupby
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import groupby, takewhile
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.domain.card import AgentCard
@@ -34,7 +35,24 @@ if TYPE_CHECKING:
     from agents import SessionSettings
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
+Item = dict[str, Any]
+
+
+class HeldItem(NamedTuple):
+    """An item in context, and the position of its entry."""
+
+    position: int
+    item: Item
+
+
+class CompactionSnapshot(NamedTuple):
+    """The last items of a session; `complete` if these are all."""
+
+    items: list[Item]
+    complete: bool
+    replace_suffix: Callable[[int, Sequence[Item]], Awaitable[bool]]
 
 
 class OpenAIAgentsSession:
@@ -75,17 +93,54 @@ class OpenAIAgentsSession:
         """Append the items, all of them or none. Raises as `Conversation.extend`."""
         self._check_open()
         if items:
-            await asyncio.to_thread(self._add, list(items))
+            await _to_its_end(self._add, list(items))
 
     async def pop_item(self) -> Any | None:
         """Remove the last item from context and return it; None if there is none."""
         self._check_open()
-        return await asyncio.to_thread(self._decided, self._pop)
+        return await _to_its_end(self._decided, self._pop)
 
     async def clear_session(self) -> None:
         """Clear the session: no message so far is in context."""
         self._check_open()
-        await asyncio.to_thread(self._decided, self._clear)
+        await _to_its_end(self._decided, self._clear)
+
+    async def _atomic_replace_items(self, items: Sequence[Any]) -> bool:
+        """Replace all items in one transaction, as `OpenAIResponsesCompactionSession` asks."""
+        self._check_open()
+        return await _to_its_end(
+            self._decided,
+            lambda position: (
+                True,
+                [*self._clear(position)[1], *self._opening(position), *self._events([*items])],
+            ),
+        )
+
+    async def _get_compaction_snapshot(
+        self, limit: int, *, prune_prefix: Callable[[Item], bool] = lambda item: False
+    ) -> CompactionSnapshot | None:
+        """Return the last items and how to replace their end, as `OpenAIResponsesCompactionSession` asks."""
+        self._check_open()
+        mine, ours = type(self), OpenAIAgentsSession
+        if (mine.get_items, mine.add_items) != (ours.get_items, ours.add_items):
+            return None  # a subclass that changes items
+        rows = await asyncio.to_thread(self._rows, self.conversation.position)
+        shown = rows[-limit:]
+
+        async def replace_suffix(start: int, output: Sequence[Item]) -> bool:
+            expected = shown[start:]
+
+            def decide(position: int) -> tuple[bool, list[Event]]:
+                now = self._rows(position)
+                kept = len(now) - len(expected)
+                if not expected or now[kept:] != expected:
+                    return False, []
+                expired = len([*takewhile(lambda row: prune_prefix(row.item), now[:kept])])
+                return True, self._cut(position, now, kept, output, expired)
+
+            return await _to_its_end(self._decided, decide)
+
+        return CompactionSnapshot([row.item for row in shown], len(rows) <= limit, replace_suffix)
 
     def close(self) -> None:
         """Close the session, as the SDK's own sessions are closed."""
@@ -96,14 +151,14 @@ class OpenAIAgentsSession:
             raise CallerError(f"the session {self.session_id!r} is closed")
 
     def _items(self) -> list[Item]:
-        return [*chain.from_iterable(self._items_by_position(self.conversation.position).values())]
+        return [row.item for row in self._rows(self.conversation.position)]
 
-    def _items_by_position(self, position: int) -> dict[int, list[Item]]:
-        held = {
-            entry.position: items_of(entry.event, self.conversation.log.blobs)
-            for entry in self._in_context(position)[0]
-        }
-        return {where: items for where, items in held.items() if items}
+    def _rows(self, position: int) -> list[HeldItem]:
+        return [
+            HeldItem(entry.position, item)
+            for entry in self._in_context(position).entries
+            for item in items_of(entry.event, self.conversation.log.blobs)
+        ]
 
     def _in_context(self, position: int) -> InContext:
         settings = self.conversation.settings(at=position)
@@ -143,40 +198,58 @@ class OpenAIAgentsSession:
             return answer
 
     def _pop(self, position: int) -> tuple[Item | None, list[Event]]:
-        """Hide the item's entry and those it edits; write earlier items again."""
-        held = self._items_by_position(position)
-        if not held:
-            return None, []
-        is_newest = [*held][-1] == max(held)
-        last, (*rest, item) = held.popitem()
-        span = PositionRange(first=last, last=position if is_newest else last)
-        before = [
-            PositionRange(first=old, last=old) for old in self._in_context(position).edited.get(last, ())
+        rows = self._rows(position)
+        return (rows[-1].item, self._cut(position, rows, len(rows) - 1)) if rows else (None, [])
+
+    def _cut(
+        self, position: int, rows: list[HeldItem], kept: int, more: Sequence[Item] = (), expired: int = 0
+    ) -> list[Event]:
+        """Hide the entries of the rows after `kept`, and those they edit; write their earlier items again.
+
+        The first rows, `expired`, are not written again; entries that have no others are hidden too.
+        """
+        gone = {row.position for row in rows[kept:]}
+        rest = [row.item for row in rows[expired:kept] if row.position in gone]
+        gone |= {row.position for row in rows[:expired]} - {row.position for row in rows[expired:]}
+        left = {row.position for row in rows} - gone
+        edited = self._in_context(position).edited
+        spans = [
+            PositionRange(first=each, last=each) for where in gone for each in (where, *edited.get(where, ()))
         ]
-        hides = hidden(self.conversation.settings(at=position), span, *before)
-        return item, [ModeSwitch(hides=hides), *self._events(rest)]
+        last = max(gone)
+        if last > max(left, default=0):  # with what stands after it and is no item
+            spans.append(PositionRange(first=last, last=position))
+        hides = hidden(self.conversation.settings(at=position), *spans)
+        return [ModeSwitch(hides=hides), *self._events([*rest, *more])]
 
     def _clear(self, position: int) -> tuple[None, list[Event]]:
-        return None, [ModeSwitch(context_from=position + 1)] if self._items_by_position(position) else []
+        return None, [ModeSwitch(context_from=position + 1)] if self._rows(position) else []
+
+
+async def _to_its_end(work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+    """Run in a thread; raise a cancellation only after its end, so that what follows is later in the log."""
+    running = asyncio.ensure_future(asyncio.to_thread(work, *given, **named))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        while not running.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([running])
+        running.exception()
+        raise
 
 
 def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings | None:
-    """Return the settings as the SDK's type, also from a dict.
-
-    Raises TypeError for an unknown name, as the SDK does.
-    """
+    """Return the settings as the SDK's type, also from a dict. Raises TypeError for an unknown name."""
     if not isinstance(given, dict):
         return given
     from agents import SessionSettings
 
-    if strangers := given.keys() - {field.name for field in fields(SessionSettings)}:
-        raise TypeError(f"session_settings: no such setting: {', '.join(sorted(map(str, strangers)))}")
-    return SessionSettings(**given)
+    return SessionSettings().resolve(given)
 
 
 OURS = "openai_agents"
 """The key in `meta` of what an item says beyond its event."""
-Item = dict[str, Any]
 
 
 def openai_agents_events(given: Sequence[Item], agent: str, model: str, blobs: Blobs) -> Iterator[Event]:
