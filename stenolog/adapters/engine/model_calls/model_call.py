@@ -167,6 +167,8 @@ class OngoingModelCall:
     draft: StreamDraft
     begun: float
     first: float | None = None
+    earlier: int = 0
+    """The number of the agent's models before this one: each has failed once."""
 
     def dispatched(self, outgoing: Outgoing) -> None:
         """Name the bytes sent now in the receipt; those of a fallback replace earlier ones."""
@@ -211,7 +213,8 @@ class OngoingModelCall:
         category, message, after = classify_error(error)
         # A call that was stopped is no attempt; a replayed one says when it goes on.
         is_stopped = category == "cancelled" and after is not None
-        wait = after if is_stopped else retries.wait(category, self.effect.attempt, chance, after)
+        attempt = max(1, self.effect.attempt - self.earlier)
+        wait = after if is_stopped else retries.wait(category, attempt, chance, after)
         return LlmError(
             category=category,
             message=message,

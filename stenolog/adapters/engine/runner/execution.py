@@ -204,6 +204,7 @@ class _ModelCall:
         self.made = FailedCall(agent, self.model, self.request, effect.lane)
         draft = StreamDraft(claimed.claim.fence)
         self.ongoing = OngoingModelCall(effect, self.model.name, self.request.receipt, draft, self.watch())
+        self.ongoing.earlier = agent.models.index(self.model)
         self.dispatch_check = DispatchCheck(journal.conversation, self.request, self.model.api)
 
     async def run(self) -> None:
