@@ -68,9 +68,9 @@ def with_patches(card: AgentCard, known: AgentCard | None, gone: Collection[str]
 
 def patched(card: AgentCard, own: AgentCard, **changes: Any) -> AgentCard:
     """Return a card with changed fields, marked as patched where they differ from the agent's own."""
-    now = replace(card, **changes)
-    names = dict.fromkeys((*card.patched, *changes))
-    return replace(now, patched=[name for name in names if getattr(now, name) != getattr(own, name)])
+    # Earlier marks stay: that of a model says that a session was another's (`triggers.ends_sessions`).
+    fresh = (name for name, value in changes.items() if value != getattr(own, name))
+    return replace(card, **changes, patched=[*dict.fromkeys((*card.patched, *fresh))])
 
 
 def policy_of_card(card: AgentCard) -> Policy:

@@ -23,6 +23,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.context import Budget, LastN
+from stenolog.domain.card import patched
 from stenolog.engine import AutoSummary, CircuitBreaker, RetryPolicy, Situation
 from stenolog.errors import ModelError
 from stenolog.models import Model, ModelRequest, ModelResponse, Scripted, Transport
@@ -322,3 +323,11 @@ def test_the_limit_of_one_model_is_not_that_of_the_next(tmp_path: Path) -> None:
         talk(conversation, Agent("a", llm=Small(10**6, name="large"), policy=LastN(50)), 1)
 
         assert (before > 0, card(conversation).context_limit) == (True, 0)
+
+
+def test_a_card_keeps_the_mark_that_a_session_was_another_models() -> None:
+    own = AgentCard(model="first")
+    again = AgentCard(model="first", patched=["model"])
+
+    assert [*patched(again, own, persona="It is Monday.").patched] == ["model", "persona"]
+    assert [*patched(own, own, persona="").patched] == []
