@@ -10,12 +10,14 @@ from random import Random
 from typing import NamedTuple, Protocol
 
 from stenolog import AssistantMessage, Entry, Event, ModeSwitch, UserMessage
-from stenolog.engine import Agent, OnInput, compact, regenerate
+from stenolog.engine import Agent, OnInput, PendingApproval, compact, regenerate
 from stenolog.errors import InvalidEventError
 from stenolog.events import PositionRange
 from stenolog.importers import import_file
 
 from .process import Process
+from .tools import CHOICES
+from .world import World
 
 GAPS = (0.0, 0.01, 0.1, 0.5, 2.0, 20.0, 70.0)
 ON_INPUT: tuple[OnInput, ...] = ("next", "next", "queue", "cancel")
@@ -40,6 +42,7 @@ class Stage(Protocol):
 
     folder: Path
     names: list[str]
+    world: World
 
     async def within(self, process: Process, work: Callable[[], list[Entry]]) -> list[Entry]:
         """Do something in a thread of the process."""
@@ -132,18 +135,25 @@ async def resume(stage: Stage, process: Process, number: int, which: int) -> lis
     return await process.team.resume(process.log[_name(stage, which)])
 
 
-@action(3)
+@action(4)
 async def decide_calls(stage: Stage, process: Process, number: int, which: int) -> list[Entry]:
-    """Approve or reject what waits for it, some of it with other arguments."""
-    team, log = process.team, process.log
+    """Approve, answer or reject what waits for it, some of it with other arguments."""
     done: list[Entry] = []
-    for call in await team.pending_approvals(log[_name(stage, which)]):
-        conversation = log[call.conversation]
-        if which % 3 == 0:
-            done += await team.reject(conversation, call.call)
-        else:
-            done += await team.approve(conversation, call.call, None if which % 2 else {})
+    for call in await process.team.pending_approvals(process.log[_name(stage, which)]):
+        done += await decided(stage, process, call, which)
     return done
+
+
+async def decided(stage: Stage, process: Process, call: PendingApproval, which: int) -> list[Entry]:
+    """Approve, answer or reject a call."""
+    team, conversation = process.team, process.log[call.conversation]
+    if which % 4 == 0:
+        return await team.reject(conversation, call.call)
+    if call.question is None:
+        return await team.approve(conversation, call.call, None if which % 2 else {})
+    value = CHOICES[which % 2] if call.question.choices else which
+    stage.world.answers[call.question.text].append(value)
+    return await team.answer(conversation, call.call, value)
 
 
 @action(2)

@@ -18,10 +18,17 @@ from functools import partial
 from itertools import count
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
+MOST = 100_000
+"""Steps of a whole run, and far more than any needs."""
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 STEP = 1e-5
 """Seconds of virtual time that a step takes."""
+
+
+class BusyLoopError(RuntimeError):
+    """A run did not come to rest: somebody does without end what changes nothing."""
 
 
 class Owner(Protocol):
@@ -65,6 +72,7 @@ class ClockLoop(asyncio.BaseEventLoop):
         self.faults: list[BaseException | str] = []
         self._heap: list[tuple[float, int, asyncio.Handle]] = []
         self._numbers = count(1)
+        self._steps = 0
         self._last: dict[int, float] = {}
         self._busy: dict[int, list[asyncio.Handle]] = {}
         self._generators: dict[int, Owner | None] = {}
@@ -127,9 +135,12 @@ class ClockLoop(asyncio.BaseEventLoop):
         handle._run()
 
     def play(self, until: float) -> bool:
-        """Run all steps up to that time; return whether no step is left at all."""
+        """Run all steps up to that time; return whether no step is left at all. Raises `BusyLoopError`."""
         while self._heap and self._heap[0][0] <= until:
             self.step()
+            self._steps += 1
+            if self._steps > MOST:
+                raise BusyLoopError(f"more than {MOST} steps, at {self.now:.2f} s: {self._heap[0][2]!r:.300}")
         return not self._heap
 
     def play_others(self, owner: Owner, seconds: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -37,12 +37,14 @@ class BrokenInvariantError(AssertionError):
 class Known:
     """The watcher's knowledge of a conversation: its entries, their fold, and the effects that have ended."""
 
+    orders: Orders
     entries: list[Entry] = field(default_factory=list)
     digest: str = GENESIS.hex()
     state: State = INITIAL
     outcomes: Counter[tuple[object, ...]] = field(default_factory=Counter)
-    orders: Orders = field(default_factory=Orders)
     inherited: int = 0
+    is_of_summariser: bool = False
+    """True for a fork in which others than the summariser stay at rest, whatever they were at."""
     is_erased: bool = False
     """True if words of it were erased: processes that have it open may still have them in memory."""
 
@@ -50,7 +52,7 @@ class Known:
 class Watcher:
     """Reads the log after each commit, and compares it with what it read before and with other processes.
 
-    `apis` are those of the agents' requests. One in `every` of the requests that were sent is built again.
+    `apis` are those of the models. One in `every` of the requests that were sent is built again.
     """
 
     def __init__(self, path: str, apis: dict[str, str], every: int = 1) -> None:
@@ -71,11 +73,13 @@ class Watcher:
             conversation = self.log[name]
             new = list(conversation.entries(after=len(known.entries) if known else 0))
             if known is None:
-                known = self.known[name] = Known()
+                known = self.known[name] = Known(Orders(self.apis), is_of_summariser=name.startswith("zoe~"))
                 known.inherited = self._inherited(new)
             self._check_chain(conversation, known)
             for entry in new:
                 self._take(name, known, entry)
+            if known.orders.owes:
+                raise BrokenInvariantError(f"handoff: {name}: {known.orders.owes} has no message of it")
         return grown
 
     def acknowledged(self, entries: Iterable[Entry]) -> None:
@@ -113,9 +117,10 @@ class Watcher:
         if fresh != known.entries:
             raise BrokenInvariantError(f"entries: {name}: one that stood in the log has changed, or is gone")
         here = known.state.lanes.values()
-        lanes = [lane for lane in here if lane.status != "closed" and lane.agent in self.apis]
+        apis = {lane: self.apis.get(known.orders.card_of(lane.agent).model, "") for lane in here}
+        lanes = [lane for lane in here if lane.status != "closed" and apis[lane]]
         for lane in lanes if number is None or not lanes else [lanes[number % len(lanes)]]:
-            api = self.apis[lane.agent]
+            api = apis[lane]
             expected = build_reference(fresh, lane.agent, task=lane.task, api=api, blobs=self.log.blobs)
             if expected.sendable and (broken := validate(api, expected.body)):
                 raise BrokenInvariantError(f"law: {name}: the request of {lane.address} breaks {broken[0]}")
@@ -142,6 +147,7 @@ class Watcher:
             name
             for name, known in self.known.items()
             if any(lane.status == "awaiting_approval" for lane in known.state.lanes.values())
+            and not known.is_of_summariser
         ]
 
     def check_end(self, number: int | None = None) -> None:
@@ -161,6 +167,15 @@ class Watcher:
         if not report.ok:
             raise BrokenInvariantError(f"verify: {report.problems[:2]}")
 
+    def check_answers(self, told: Mapping[str, object]) -> None:
+        """Check that tools were told the answers that stand in the log."""
+        for name, known in self.known.items():
+            here = {} if known.is_erased else known.orders.answers
+            for question, answer in here.items():
+                if question in told and told[question] != answer:
+                    found = f"{question} was told {told[question]}, not {answer}"
+                    raise BrokenInvariantError(f"answers: {name}: {found}")
+
     def close(self) -> None:
         """Close the watcher's log."""
         self.log.close()
@@ -171,12 +186,13 @@ class Watcher:
 
     def _busy(self, known: Known) -> list[LaneState]:
         """Return the busy lanes that every run works on."""
-        return [lane for lane in known.state.lanes.values() if lane.status in BUSY and lane.agent in TEAM]
+        here = () if known.is_of_summariser else known.state.lanes.values()
+        return [lane for lane in here if lane.status in BUSY and lane.agent in TEAM]
 
     def _strangers(self, known: Known) -> bool:
         """Return whether a lane is busy that no run works on, as those of imports may be."""
         lanes = known.state.lanes.values()
-        return any(lane.status in BUSY and lane.agent not in TEAM for lane in lanes)
+        return known.is_of_summariser or any(lane.status in BUSY and lane.agent not in TEAM for lane in lanes)
 
     def _logs(self, known: Known, logs: Sequence[Log]) -> Iterator[Log]:
         """Yield the logs to be asked: a new one, where the others may have erased words in memory."""
@@ -242,6 +258,9 @@ class Watcher:
             if new != (old._replace(event=new.event) if is_gone(new.event) else old):
                 raise BrokenInvariantError(f"entries: {name}: {old!r:.200} has become {new!r:.200}")
         known.entries, known.state, known.is_erased = fresh, reduce(evolve, fresh, INITIAL), True
+        known.orders = Orders(self.apis)
+        for entry in fresh:
+            known.orders.take(entry)
 
     def _outcomes(self, entry: Entry) -> Iterator[tuple[object, ...]]:
         match entry.event:
@@ -272,6 +291,9 @@ class Watcher:
         )
         if built.sha256 != receipt.sha256:
             raise BrokenInvariantError(f"receipt: {name}: that at {entry.position} is of another request")
+        limit = known.orders.card_of(event.agent, receipt.view).context_limit
+        if 0 < limit < built.tokens and not built.policy.history.delta:
+            raise BrokenInvariantError(f"limit: {name}: {built.tokens} of {limit} tokens at {entry.position}")
 
 
 def difference(found: Request, expected: Request) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias
 
-from stenolog import AssistantMessage, Entry, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog import AgentCard, AssistantMessage, Entry, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.events import LATE, UNCHANGED
 from stenolog.events import CallRef, Control
 
@@ -22,8 +24,15 @@ class Made(NamedTuple):
 
 @dataclass
 class Orders:
-    """The questions of calls, and the lanes whose run a tool has ended; `take` returns what is broken."""
+    """The questions of calls, the lanes whose run a tool has ended, and the cards of agents.
 
+    `take` returns what is broken. `apis` are the APIs of models by their names.
+    """
+
+    apis: Mapping[str, str]
+    cards: dict[str, list[tuple[int, AgentCard]]] = field(default_factory=dict)
+    owes: str = ""
+    """The agent that was handed on to, until it has the message that belongs to the hand-off."""
     endings: dict[str, set[str]] = field(default_factory=dict)
     calls: dict[CallKey, Made] = field(default_factory=dict)
     asked: dict[CallKey, list[str]] = field(default_factory=dict)
@@ -36,12 +45,24 @@ class Orders:
         """Take the next entry in; return the broken invariant with its name, or an empty text."""
         return next(filter(None, self._taken(entry)), "")
 
+    @property
+    def answers(self) -> dict[str, Any]:
+        """The answers by the texts of the questions."""
+        pairs = (zip(self.asked[key], given, strict=False) for key, given in self.answered.items())
+        return {text: json.loads(answer) for text, answer in chain.from_iterable(pairs)}
+
+    def card_of(self, agent: str, at: int | None = None) -> AgentCard:
+        """Return the card of an agent, at a position or now."""
+        found = self.cards.get(agent, [])
+        return next((card for position, card in reversed(found) if at is None or position <= at), AgentCard())
+
     def _taken(self, entry: Entry) -> Iterator[str]:
+        if self.owes:
+            yield self._handed_on(entry.event)
         match entry.event:
             case ModeSwitch() as switch:
                 for agent, card in switch.cards.items():
-                    tools = (card.tools or ()) if card else ()
-                    self.endings[agent] = {tool.name for tool in tools if tool.ends_run}
+                    yield self._card(agent, card or AgentCard(), entry.position, switch)
                 if switch.turns is not UNCHANGED:
                     self.by_rule = switch.turns is not None
                 if switch.joins or switch.leaves or switch.turns is not UNCHANGED:
@@ -59,6 +80,7 @@ class Orders:
                 seen = event.receipt.view if event.receipt is not None else 0
                 if 0 < self.ended.get(lane, 0) <= seen:
                     yield f"ended: {lane} was called at {seen}, after its run had ended at {self.ended[lane]}"
+                yield self._sent(event)
                 if self.by_rule:
                     self._speak()
                 self.ended.pop(lane, None)
@@ -88,6 +110,41 @@ class Orders:
         made = self.calls.pop(key, None)
         if made and made.ends and not result.is_error and LATE not in result.tags:
             self.ended[made.lane] = position
+            self.owes = str(_own(result, "handoff").get("to", ""))
+
+    def _handed_on(self, event: Event) -> str:
+        """Check that a hand-off's message follows its result, behind a change of the other's card at most."""
+        match event:
+            case ModeSwitch(cards=cards) if set(cards) == {self.owes}:
+                return ""
+            case UserMessage(author_kind="agent", to=(to,)) if to == self.owes and _own(event, "handoff"):
+                self.owes = ""
+                return ""
+            case _:
+                return f"handoff: the message to {self.owes} is missing, found {event!r:.100}"
+
+    def _card(self, agent: str, card: AgentCard, position: int, switch: ModeSwitch) -> str:
+        """Check that a card is a new one, and keeps what was set at work."""
+        before = self.card_of(agent)
+        self.cards.setdefault(agent, []).append((position, card))
+        self.endings[agent] = {tool.name for tool in card.tools or () if tool.ends_run}
+        if card == before:
+            return f"card: that of {agent} is set again"
+        free = {"policy"} if _own(switch, "handoff") else set()
+        if card.model != before.model:
+            free |= {"context_limit", "policy"}
+        lost = {name for name in before.patched if name not in card.patched} - free
+        lost = {name for name in lost if getattr(card, name) != getattr(before, name)}
+        return f"card: that of {agent} has lost its {lost}" if lost else ""
+
+    def _sent(self, event: AssistantMessage | LlmError) -> str:
+        """Check that a request was for the API of the model on the card."""
+        if event.receipt is None:
+            return ""
+        model, api = self.card_of(event.agent, event.receipt.view).model, event.receipt.api.partition("@")[0]
+        if self.apis.get(model, api) == api:
+            return ""
+        return f"api: {event.agent}, whose card names {model}, was sent a request for {api}"
 
     def _speak(self, to: Sequence[str] = ()) -> None:
         """Note that lanes were spoken to: a result does not end the run that answers."""
@@ -97,6 +154,15 @@ class Orders:
             key: made._replace(ends=False) for key, made in self.calls.items() if not to or made.lane in to
         }
         self.calls.update(heard)
+
+
+def _own(event: ToolResult | UserMessage | ModeSwitch, what: str) -> dict[str, Any]:
+    """Return what stenolog itself says about something in the `meta` of an event."""
+    match event.meta.get("stenolog"):
+        case {**known} if isinstance(said := known.get(what), dict):
+            return said
+        case _:
+            return {}
 
 
 def _key(call: CallRef) -> CallKey:

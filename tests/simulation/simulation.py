@@ -35,7 +35,7 @@ from tests.postgres.in_schemas import is_chosen
 
 from . import actions
 from .actions import Action
-from .clock_loop import ClockLoop
+from .clock_loop import BusyLoopError, ClockLoop
 from .decisions import Decisions
 from .invariants import BrokenInvariantError, Watcher
 from .process import AS_DECIDED, Killed, Process, one_thread
@@ -145,6 +145,7 @@ class Simulation:
                 self._check_nobody_waits()
                 self._finish()
                 self.watcher.check_end(self._number)
+                self.watcher.check_answers(self.world.told)
         except BrokenInvariantError as error:
             self._broken(error)
         return self.fault
@@ -206,7 +207,10 @@ class Simulation:
     def _play(self, seconds: float) -> bool:
         """Let so many seconds pass; return whether nothing is left to do."""
         until = self.loop.now + seconds
-        is_over = self.loop.play(until)
+        try:
+            is_over = self.loop.play(until)
+        except BusyLoopError as busy:
+            raise BrokenInvariantError(f"spins: {busy}") from None
         self.loop.now = max(self.loop.now, until)
         for error in self.loop.faults:
             raise BrokenInvariantError(f"unhandled: {error!r}")
@@ -308,7 +312,7 @@ class Simulation:
                 raise BrokenInvariantError(f"waits: {process.name} runs {name} for ever")
 
     def _finish(self) -> None:
-        """Approve the calls that wait for a person, and run all conversations until they are at rest."""
+        """Approve and answer what waits for a person, and run all conversations until they are at rest."""
         for _ in range(ROUNDS):
             process = self._process(0)
             for name in self.watcher.unfinished:
@@ -323,11 +327,10 @@ class Simulation:
 
 
 async def _decided(simulation: Simulation, process: Process, name: str) -> list[Entry]:
-    """Approve the pending calls of a conversation."""
+    """Approve and answer the pending calls of a conversation."""
     done: list[Entry] = []
-    conversation = process.log[name]
-    for call in await process.team.pending_approvals(conversation):
-        done += await process.team.approve(process.log[call.conversation], call.call)
+    for call in await process.team.pending_approvals(process.log[name]):
+        done += await actions.decided(simulation, process, call, 1)
     return done
 
 

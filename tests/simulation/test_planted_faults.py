@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from stenolog.adapters.conversation.queries import folds
+from stenolog.adapters.engine import agent
+from stenolog.adapters.engine.journal.journal import Journal
+from stenolog.adapters.engine.runner import execution
 from stenolog.adapters.store.sqlite import appends as sqlite_appends
 from stenolog.adapters.store.sqlite.statements import claim_rows
 from stenolog.adapters.store.sqlite.turn.transaction import Transaction
@@ -82,8 +85,49 @@ def forgotten_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(triggers, "_resulted", forgetful)
 
 
+def forgotten_answer(patch: pytest.MonkeyPatch) -> None:
+    """Run a tool again after a person's answer as though there was none."""
+    patch.setattr(execution, "answered_questions", lambda *_: [])
+
+
+def forgotten_patch(patch: pytest.MonkeyPatch) -> None:
+    """Start with the program's own cards, whatever was set at work."""
+    patch.setattr(agent, "with_patches", lambda card, known, gone=(): card)
+
+
+def first_model(patch: pytest.MonkeyPatch) -> None:
+    """Call an agent's first model though its card names another."""
+    patch.setattr(agent.Agent, "model_of", lambda self, card: self.llm)
+
+
+def forgotten_limit(patch: pytest.MonkeyPatch) -> None:
+    """Send what is known to be too long."""
+    request = Journal._request
+
+    def anyway(journal: Any, effect: Any) -> Any:
+        made = request(journal, effect)
+        if not isinstance(made, tuple) or made[0] != "context_length":
+            return made
+        model = journal.model_of(effect.lane.agent)
+        return journal.conversation.request(effect.lane.agent, api=model.api, task=effect.lane.task)
+
+    patch.setattr(Journal, "_request", anyway)
+
+
 @pytest.mark.about_file("the faults are planted in its transactions")
-@pytest.mark.parametrize("plant", [lost_fence, skipped_commit, stale_snapshot, forgotten_end])
+@pytest.mark.parametrize(
+    "plant",
+    [
+        lost_fence,
+        skipped_commit,
+        stale_snapshot,
+        forgotten_end,
+        forgotten_answer,
+        forgotten_patch,
+        first_model,
+        forgotten_limit,
+    ],
+)
 def test_a_planted_fault_is_found_within_a_thousand_seeds(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
