@@ -2,6 +2,15 @@
 
 from .adapters.engine.agent import Agent
 from .adapters.engine.approvals import Approver, PendingApproval
+from .adapters.engine.checks import (
+    AskPerson,
+    Refuse,
+    Replace,
+    after_answer,
+    after_result,
+    before_call,
+    before_request,
+)
 from .adapters.engine.delegate import AgentTool
 from .adapters.engine.model_calls.retries import CircuitBreaker, RetryPolicy
 from .adapters.engine.options import EntryAppended, Options, RunEvent, Runtime, StreamDelta
@@ -48,6 +57,7 @@ __all__ = [
     "Agent",
     "AgentTool",
     "Approver",
+    "AskPerson",
     "AutoMemory",
     "AutoRecall",
     "AutoScore",
@@ -66,6 +76,8 @@ __all__ = [
     "Output",
     "Parallel",
     "PendingApproval",
+    "Refuse",
+    "Replace",
     "Replay",
     "RetryPolicy",
     "RoundRobin",
@@ -84,6 +96,10 @@ __all__ = [
     "TurnView",
     "UsageByLane",
     "address",
+    "after_answer",
+    "after_result",
+    "before_call",
+    "before_request",
     "compact",
     "decide",
     "decision",

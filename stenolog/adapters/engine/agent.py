@@ -23,6 +23,7 @@ from stenolog.domain.policy import PolicyLike, SinceLastTurn, policy
 from stenolog.domain.policy_text import policy_of
 from stenolog.domain.values import Tool
 
+from .checks import StageCheck, checked_list
 from .model_calls.retries import RetryPolicy
 from .options import Options
 from .output import Output, Shape, as_output
@@ -46,7 +47,8 @@ class Agent:
     unless the policy chooses a history. `metadata` and `tags` return what each answer's `meta` and `tags`
     get; both are pure and quick. `Pins` keeps entries by their tags. `summary` (`AutoSummary`), `memory`
     (`AutoMemory`), `recall` (`AutoRecall`) and `score` (`AutoScore`) run when they are due. `output` is the
-    type of its answers: a class, a JSON Schema, a function or an `Output`.
+    type of its answers: a class, a JSON Schema, a function or an `Output`. `checks` judge its
+    requests, answers, calls and results before they count.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Agent:
     score: Upkeep | None = None
     fallbacks: Sequence[Model] = ()
     output: Output | None = None
+    checks: Sequence[StageCheck] = ()
 
     # A dataclass has one type for a field: here `llm` also takes names, and lists of both.
     if TYPE_CHECKING:
@@ -87,6 +90,7 @@ class Agent:
             score: Upkeep | None = None,
             fallbacks: Sequence[Model | str] = (),
             output: Output | Shape | None = None,
+            checks: Sequence[StageCheck] = (),
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -118,6 +122,7 @@ class Agent:
         _check(self.name, "recall", self.recall, Upkeep | None, "AutoRecall(…)")
         # Frozen, as above.
         object.__setattr__(self, "output", as_output(self.output, self.parameters, self.name))
+        object.__setattr__(self, "checks", checked_list(self.checks, self.name))
         _check(self.name, "retries", self.retries, RetryPolicy, "RetryPolicy(…)")
 
     def card(self, tools: Sequence[Tool]) -> AgentCard:

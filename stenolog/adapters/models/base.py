@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from stenolog.adapters.plugins import LazyRegistry
 from stenolog.domain.errors import CallerError, ModelError
+from stenolog.domain.events import AssistantMessage
 from stenolog.domain.values import Usage
 from stenolog.projections.formats import CLIENTS
 from stenolog.projections.formats.base import Format
@@ -103,6 +104,10 @@ class Model(ABC):
 
         Raises `ModelError`. Closing the iterator, or cancelling who waits for it, ends the call.
         """
+
+    def recorded_edit(self, lane: str) -> AssistantMessage | None:
+        """Return what a check put in place of a lane's last answer; None if nothing was recorded."""
+        return None
 
     async def lost(self, lane: str, conversation: str, session: str) -> str:
         """Return the reason that a stateful backend has lost this lane's session; "" if it has it.

@@ -209,7 +209,8 @@ class OngoingModelCall:
         """Return the failure as an event, with the partial text and the time of the next attempt."""
         if isinstance(error, RecordedVerdictError):
             again = time if error.event.retry_at else None
-            return replace(error.event, retry_at=again, **self._common(now))
+            unsent = {} if error.event.receipt else {"receipt": None, "duration_ms": None}
+            return replace(error.event, retry_at=again, **(self._common(now) | unsent))
         category, message, after = classify_error(error)
         # A call that was stopped is no attempt; a replayed one says when it goes on.
         is_stopped = category == "cancelled" and after is not None

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
-from dataclasses import fields, replace
-from typing import NamedTuple
+from collections.abc import AsyncGenerator, Iterable
+from dataclasses import fields
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.conversation.queries.requests.lanes import api_of
@@ -34,7 +33,7 @@ from stenolog.domain.errors import ModelError, ReplayMismatchError
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.lanes.state import address
 from stenolog.domain.parts import AssistantPart, ProviderPart, RefusalPart, TextPart, ToolCall, UserPart
-from stenolog.domain.values import CallRef, Control, Receipt, Tool
+from stenolog.domain.values import Receipt, Tool
 from stenolog.domain.verdict import verdict_of
 from stenolog.projections.formats.base import Format
 from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
@@ -44,53 +43,14 @@ from stenolog.projections.messages.message import Body
 from stenolog.projections.requests import LaneId
 from stenolog.projections.requests.pipeline.truncation import RESULTS, with_text
 from stenolog.projections.requests.request import sent_under
-from stenolog.projections.views.tool_pairs import ToolCallIndex
 
 from .agents import AS_RECORDED, RecordedAgent, RecordedCards
-from .order import ReplayOrder, ReplayPoint
+from .order import ReplayOrder
+from .records import RecordedAnswer, RecordedResult, recorded_answers, recorded_results
 
 # Entry ids are drawn anew in each run, so the alias differs though the result is the same.
 ALIAS = re.compile(re.escape(RESULTS) + r"[^\s\"/]+?\.json")
 """The alias of a large result: it has the id of its entry."""
-
-
-class RecordedAnswer(NamedTuple):
-    """Recorded answer or error of a model call, and its position."""
-
-    position: int
-    event: AssistantMessage | LlmError
-
-    @property
-    def view(self) -> int:
-        """The position that the request was made at."""
-        return self.event.receipt.view if self.event.receipt else self.position - 1
-
-    @property
-    def point(self) -> ReplayPoint:
-        """Its place among what is given in order."""
-        return ReplayPoint(self.position, self.view, self.event.agent)
-
-
-class RecordedResult(NamedTuple):
-    """Recorded tool call and its result: lane, both positions, both events, and the error after it."""
-
-    lane: str
-    made: int
-    position: int
-    call: ToolCall
-    event: ToolResult
-    ended: LlmError | None = None
-
-    @property
-    def point(self) -> ReplayPoint:
-        """Its place among what is given in order."""
-        return ReplayPoint(self.position, self.position - 1, self.lane.partition("/")[0], self.call.name)
-
-    @property
-    def was_run(self) -> bool:
-        """True if the tool ran; false for results that the engine made itself."""
-        # The engine's own results, of a refused call for instance, have no duration.
-        return self.event.duration_ms is not None
 
 
 class Replay:
@@ -102,7 +62,7 @@ class Replay:
         self._answers: dict[str, deque[RecordedAnswer]] = defaultdict(deque)
         self._results: dict[tuple[str, str, str], deque[RecordedResult]] = defaultdict(deque)
         entries = list(conversation.entries(at=at))
-        answers = list(_answers(entries))
+        answers = list(recorded_answers(entries))
         self._cards = RecordedCards(entries)
         self._apis: dict[tuple[str, str, str], str] = {}
         for answer in answers:
@@ -111,7 +71,7 @@ class Replay:
                 then = self._cards.at(event.agent, answer.view)
                 self._apis[event.agent, then.model, then.provider] = event.receipt.api.partition("@")[0]
             self._answers[address(answer.event.agent, answer.event.task)].append(answer)
-        results = list(_results(entries))
+        results = list(recorded_results(entries))
         for result in results:
             self._results[result.lane, result.call.name, result.call.arguments].append(result)
         self.order = ReplayOrder(
@@ -171,7 +131,7 @@ class Replay:
         text = agent.persona if isinstance(agent.persona, str) else self._instructions
         made = {each.name: getattr(agent, each.name) for each in fields(Agent)}
         made |= {"llm": models or self._model(agent.name, "", "", self._api(agent.name)), "fallbacks": ()}
-        made |= {"persona": text, "tools": self._tools(agent), "retries": AS_RECORDED}
+        made |= {"persona": text, "tools": self._tools(agent), "retries": AS_RECORDED, "checks": ()}
         return RecordedAgent(**made, card_of=self._card_of)
 
     def _carded(self, agent: str) -> Agent:
@@ -248,6 +208,7 @@ class _Model(Model):
         self, recording: Replay, name: str, provider: str, api: str | Format, remembers: bool = False
     ) -> None:
         self.recording = recording
+        self._edits: dict[str, AssistantMessage | None] = {}
         self.name = name
         self.provider = provider  # type: ignore[misc]
         self.api = api
@@ -256,7 +217,7 @@ class _Model(Model):
 
     async def stream(self, prompt: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         end = self.recording.answer(prompt)
-        event = end.event
+        event, self._edits[prompt.lane] = end.event, end.edit
         for index, part in enumerate(event.parts):
             yield _delta(index, part)
         # After the deltas: text streams while the end of an answer waits for its turn.
@@ -269,6 +230,9 @@ class _Model(Model):
             wait = None if event.retry_at is None else 0.0
             raise ModelError(event.category, event.message, retry_after=wait)
         yield ModelResponse(tuple(event.parts), event.model, event.finish_reason, event.usage, event.session)
+
+    def recorded_edit(self, lane: str) -> AssistantMessage | None:
+        return self._edits.get(lane)
 
 
 class _Tool(BaseTool):
@@ -291,53 +255,6 @@ class _Tool(BaseTool):
     def following(self, result: ToolResult, call: ToolContext) -> Iterable[Event]:
         ended = self._ended.get(call.key)
         return () if ended is None else (ended,)
-
-
-def _answers(entries: list[Entry]) -> Iterator[RecordedAnswer]:
-    for entry in entries:
-        match entry.event:
-            case AssistantMessage(purpose="answer", replaces=None) as event:
-                yield RecordedAnswer(entry.position, event)
-            case LlmError(receipt=Receipt()) as event:
-                yield RecordedAnswer(entry.position, event)
-            case _:
-                pass
-
-
-def _results(entries: list[Entry]) -> Iterator[RecordedResult]:
-    """Yield the results of calls that the log has, each call with the arguments that it ran with."""
-    pairing, results, changed = ToolCallIndex(), dict[str, Entry](), dict[CallRef, str]()
-    for at, entry in enumerate(entries):
-        found = pairing.take(entry)
-        match entry.event:
-            case UserMessage(control=Control(action="approve", call=CallRef() as approved) as control):
-                changed[approved] = control.arguments
-            case _:
-                pass
-        if isinstance(entry.event, AssistantMessage):
-            results[entry.id] = entry
-        elif found is not None and found.call is not None:
-            answer, call = results[found.call.entry], found.call
-            assert isinstance(entry.event, ToolResult), "only results make pairs"
-            assert isinstance(answer.event, AssistantMessage), "and only answers make calls"
-            its = answer.event.tool_calls[call.key.nth]
-            its = replace(
-                its, arguments=changed.get(CallRef(entry=call.entry, index=call.key.nth)) or its.arguments
-            )
-            where = address(call.agent, call.task)
-            ended = _ended(entries[at + 1 : at + 2], where)
-            yield RecordedResult(where, answer.position, entry.position, its, entry.event, ended)
-
-
-def _ended(following: Sequence[Entry], lane: str) -> LlmError | None:
-    """Return the verdict that was appended with a result, if it ended the lane."""
-    for entry in following:
-        match entry.event:
-            case LlmError(receipt=None) as error if verdict_of(error) is not None:
-                return error if address(error.agent, error.task) == lane else None
-            case _:
-                pass
-    return None
 
 
 def _is_outside(entry: Entry) -> bool:

@@ -27,7 +27,6 @@ from stenolog.adapters.engine.model_calls.model_call import (
 from stenolog.adapters.engine.model_calls.retries import ALONE, LaneBreaker
 from stenolog.adapters.engine.model_calls.streaming import BREATH, stream_with_timeouts
 from stenolog.adapters.engine.options import StreamDelta
-from stenolog.adapters.engine.output import BY, fault, refusals, refused
 from stenolog.adapters.models.base import Model, ModelRequest, Progress
 from stenolog.adapters.store.contract.values import Claim
 from stenolog.adapters.tools.asking import Asking
@@ -47,10 +46,12 @@ from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch
 from stenolog.domain.lanes.effects import CallModel, EffectResult, RunTool, question_message, ref
 from stenolog.domain.lanes.state import LaneState
 from stenolog.domain.parts import ToolCall, text_of
+from stenolog.domain.verdict import verdict_of
 from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
 from stenolog.projections.requests.transport import Outgoing
 
 from .cuts import CutWarnings
+from .judging import AnswerJudge
 
 LOGGER = logging.getLogger("stenolog.engine")
 P = ParamSpec("P")
@@ -205,6 +206,7 @@ class _ModelCall:
         draft = StreamDraft(claimed.claim.fence)
         self.ongoing = OngoingModelCall(effect, self.model.name, self.request.receipt, draft, self.watch())
         self.ongoing.earlier = agent.models.index(self.model)
+        self.judge = AnswerJudge(journal, executor.thread.call, effect, agent, self._mentioned)
         self.dispatch_check = DispatchCheck(journal.conversation, self.request, self.model.api)
 
     async def run(self) -> None:
@@ -220,7 +222,8 @@ class _ModelCall:
         try:
             if self.options.is_checked():
                 await self._check(self.dispatch_check.begin)
-            return await self._answer()
+            unsent = None if self.model.is_recorded else await self.judge.before(self.request)
+            return await self._answer() if unsent is None else unsent
         except FATAL:
             # No event says what came of it, so the effect is free to be claimed again.
             await self.call_log(self.journal.claims.release, self.claim)
@@ -251,19 +254,11 @@ class _ModelCall:
         if answer.usage_is_total and answer.usage is not None:
             spent = await self.call_log(self.journal.spent, self.lane.address, answer.session)
             answer = answer._replace(usage=answer.usage.since(spent))
-        said = self.agent.with_metadata(self.ongoing.answered(answer, self.watch(), self._mentioned(answer)))
-        return await self._checked(said)
-
-    async def _checked(self, answer: AssistantMessage) -> AssistantMessage | LlmError:
-        """Return the answer, or the refusal of one that is not of its agent's type."""
-        output = self.agent.output
-        if output is None or self.model.is_recorded:
-            return answer
-        if not (wrong := fault(output, answer, by_tool=self.agent.gives_by_tool)):
-            return answer
-        tool = output.called if self.agent.gives_by_tool else ""
-        before = await self.call_log(refusals, self.journal.conversation, self.lane.address, tool)
-        return refused(answer, BY, wrong, before + 1, output.tries, self._now())
+        to = self._mentioned(text_of(tuple(answer.parts)))
+        said = self.agent.with_metadata(self.ongoing.answered(answer, self.watch(), to))
+        if self.model.is_recorded:
+            return self.judge.recorded(said, self.model.recorded_edit(self.lane.address))
+        return await self.judge.judged(said)
 
     async def _stream(self, breaker: LaneBreaker) -> ModelResponse:
         """Return the model's answer, and report the outcome to the breaker."""
@@ -310,20 +305,23 @@ class _ModelCall:
             self.ongoing.withdrawn()
             raise
 
-    def _mentioned(self, answer: ModelResponse) -> Iterable[str]:
+    def _mentioned(self, text: str) -> Iterable[str]:
         settings = self.journal.settings
         if not self.options.mentions:
             return ()
-        text = text_of(tuple(answer.parts))
         return mentioned(text, settings.members, self.lane.agent, settings.turns)
 
     def _recovered(self, event: AssistantMessage | LlmError) -> AssistantMessage | LlmError:
-        return event if isinstance(event, AssistantMessage) else recovered(event, self.made, self._now())
+        # What a check or a type did not accept is no fault of the model's provider.
+        if isinstance(event, AssistantMessage) or verdict_of(event):
+            return event
+        return recovered(event, self.made, self._now())
 
     def _then(self, event: EffectResult, live: LiveState) -> Iterable[Event]:
-        """Yield the patch of the agent's card that a failure brings about."""
+        """Yield the answer that counts in its place; the patch of the card that a failure brings about."""
+        yield from self.judge.edits(event, live)
         card = live.settings.cards.get(self.lane.agent)
-        if isinstance(event, LlmError) and card is not None:
+        if isinstance(event, LlmError) and not verdict_of(event) and card is not None:
             after = patch_after(event, self.made, card)
             if after is not None:
                 yield ModeSwitch(cards={self.lane.agent: after})

@@ -1,0 +1,117 @@
+"""Records that a replay gives again: answers, results, and the verdicts on both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import AssistantMessage, LlmError, ToolResult, UserMessage
+from stenolog.domain.lanes.state import address
+from stenolog.domain.parts import ToolCall
+from stenolog.domain.values import CallRef, Control
+from stenolog.domain.verdict import verdict_of
+from stenolog.projections.views.tool_pairs import ToolCallIndex
+
+from .order import ReplayPoint
+
+
+class RecordedAnswer(NamedTuple):
+    """Recorded answer or error of a model call, its position, and the edit that a check made of it."""
+
+    position: int
+    event: AssistantMessage | LlmError
+    edit: AssistantMessage | None = None
+
+    @property
+    def view(self) -> int:
+        """The position that the request was made at."""
+        return self.event.receipt.view if self.event.receipt else self.position - 1
+
+    @property
+    def point(self) -> ReplayPoint:
+        """Its place among what is given in order."""
+        return ReplayPoint(self.position, self.view, self.event.agent)
+
+
+class RecordedResult(NamedTuple):
+    """Recorded tool call and its result: lane, both positions, both events, and the error after it."""
+
+    lane: str
+    made: int
+    position: int
+    call: ToolCall
+    event: ToolResult
+    ended: LlmError | None = None
+
+    @property
+    def point(self) -> ReplayPoint:
+        """Its place among what is given in order."""
+        return ReplayPoint(self.position, self.position - 1, self.lane.partition("/")[0], self.call.name)
+
+    @property
+    def was_run(self) -> bool:
+        """True if the tool ran; false for results that the engine made itself."""
+        # The engine's own results, of a refused call for instance, have no duration.
+        return self.event.duration_ms is not None
+
+
+def recorded_answers(entries: list[Entry]) -> Iterator[RecordedAnswer]:
+    """Yield the answers and errors of the model calls that the log has."""
+    for at, entry in enumerate(entries):
+        match entry.event:
+            case AssistantMessage(purpose="answer", replaces=None) as event:
+                yield RecordedAnswer(entry.position, event, _edit(entries[at + 1 : at + 2], entry.position))
+            # A call that a check refused has no receipt: it was not made.
+            case LlmError() as event if event.receipt or (verdict_of(event) and not event.in_context):
+                yield RecordedAnswer(entry.position, event)
+            case _:
+                pass
+
+
+def _edit(following: Sequence[Entry], position: int) -> AssistantMessage | None:
+    """Return what a check put in place of the answer at a position, in one transaction with it."""
+    for entry in following:
+        match entry.event:
+            case AssistantMessage(replaces=replaced) as edit if replaced == position and verdict_of(edit):
+                return edit
+            case _:
+                pass
+    return None
+
+
+def recorded_results(entries: list[Entry]) -> Iterator[RecordedResult]:
+    """Yield the results of calls that the log has, each call with the arguments that it ran with."""
+    pairing, results, changed = ToolCallIndex(), dict[str, Entry](), dict[CallRef, str]()
+    for at, entry in enumerate(entries):
+        found = pairing.take(entry)
+        match entry.event:
+            case UserMessage(control=Control(action="approve", call=CallRef() as approved) as control):
+                changed[approved] = control.arguments
+            case _:
+                pass
+        if isinstance(entry.event, AssistantMessage):
+            results[entry.id] = entry
+        elif found is not None and found.call is not None:
+            answer, call = results[found.call.entry], found.call
+            assert isinstance(entry.event, ToolResult), "only results make pairs"
+            assert isinstance(answer.event, AssistantMessage), "and only answers make calls"
+            its = answer.event.tool_calls[call.key.nth]
+            its = replace(
+                its, arguments=changed.get(CallRef(entry=call.entry, index=call.key.nth)) or its.arguments
+            )
+            where = address(call.agent, call.task)
+            ended = _ended(entries[at + 1 : at + 2], where)
+            yield RecordedResult(where, answer.position, entry.position, its, entry.event, ended)
+
+
+def _ended(following: Sequence[Entry], lane: str) -> LlmError | None:
+    """Return the verdict that was appended with a result, if it ended the lane."""
+    for entry in following:
+        match entry.event:
+            case LlmError(receipt=None) as error if verdict_of(error) is not None:
+                return error if address(error.agent, error.task) == lane else None
+            case _:
+                pass
+    return None
