@@ -6,7 +6,7 @@ as `stenolog worker` does. PostgreSQL needs the extra `workers`; a log in a file
 
 from .apps.workers.following import follow
 from .apps.workers.queue import Queue
-from .apps.workers.submitting import approve, cancel, reject, submit, submit_sync
+from .apps.workers.submitting import answer, approve, cancel, reject, submit, submit_sync
 from .apps.workers.worker import Worker
 
-__all__ = ["Queue", "Worker", "approve", "cancel", "follow", "reject", "submit", "submit_sync"]
+__all__ = ["Queue", "Worker", "answer", "approve", "cancel", "follow", "reject", "submit", "submit_sync"]

@@ -1,16 +1,11 @@
-"""Questions of tools: their words, whether an answer fits, and a person's text as an answer."""
+"""Questions of tools, and their answers, in words."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from stenolog.domain.errors import InvalidEventError
-from stenolog.domain.values import Question
-
-from .json_checks import misfit
-
-WORDS = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
+from stenolog.domain.values import Control, Question
 
 
 def choices_of(question: Question) -> tuple[str, ...]:
@@ -37,37 +32,18 @@ def on_one_line(question: Question) -> str:
     return " ".join(question.text.split()) + (f" ({' / '.join(offered)})" if offered else "")
 
 
-def check_answer(question: Question, value: Any) -> None:
-    """Raise `InvalidEventError` for a value, from JSON, that does not answer the question."""
-    if question.choices and value not in question.choices:
-        listed = ", ".join(map(repr, question.choices))
-        raise InvalidEventError(f"answer: expected one of {listed:.300}, found {value!r:.100}")
-    if not question.choices and not question.expects and not isinstance(value, str):
-        raise InvalidEventError(f"answer: expected a text, found {value!r:.100}")
-    if wrong := misfit(value, question.expects, "answer"):
-        raise InvalidEventError(wrong)
+def words_of(control: Control | None) -> str:
+    """Return the words of a question or of an answer, on one line; empty for any other command."""
+    if control is None or control.action not in ("ask", "answer"):
+        return ""
+    if control.question is not None:
+        return on_one_line(control.question)
+    value = json_or(control.answer, control.answer)
+    return value if isinstance(value, str) else control.answer
 
 
-def answer_from(question: Question, text: str) -> Any:
-    """Return a person's text as an answer: a choice or its number, yes or no, JSON, or the text itself.
-
-    Raises `InvalidEventError` if it does not fit.
-    """
-    said, offered = text.strip(), choices_of(question)
-    by_word = {choice.casefold(): choice for choice in reversed(offered)}
-    chosen = by_word.get(said.casefold())
-    if chosen is None and said.isascii() and said.isdigit() and 1 <= int(said) <= len(offered):
-        chosen = offered[int(said) - 1]
-    value: Any = said if chosen is None else chosen
-    if question.expects.get("type") == "boolean":
-        value = WORDS.get(str(value).casefold(), value)
-    if question.expects and misfit(value, question.expects):
-        value = _json(said, value)
-    check_answer(question, value)
-    return value
-
-
-def _json(text: str, otherwise: Any) -> Any:
+def json_or(text: str, otherwise: Any) -> Any:
+    """Return a text as JSON; `otherwise` if it is none."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -25,6 +25,15 @@ def sell(loaves: int) -> str:
 
 both = [look, sell]
 '''
+ASKS = """
+from stenolog.tools import ToolContext, tool
+
+
+@tool
+async def book(seats: int, call: ToolContext) -> str:
+    'Book seats.'
+    return f"{seats} in the {await call.ask('Which train?', choices=['8:15', '9:40'])}"
+"""
 TEAM = """
 [agents.coder]
 model = "scripted:script.json"

@@ -12,7 +12,7 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, LlmError
-from tests.cli.teams import LONG, SELLS, call, events, script
+from tests.cli.teams import ASKS, LONG, SELLS, call, events, script
 from tests.cli.terminal import CTRL_C, CTRL_D, Terminal
 
 SHELL = """
@@ -256,3 +256,19 @@ def test_yes_does_what_was_asked(undone: str, demo: Callable[..., Any], tmp_path
         terminal.type("y\n")
         terminal.expect(undone)
         assert terminal.ended() == 0
+
+
+def test_a_question_of_a_tool_is_answered_where_it_is_asked_or_by_the_next_message(folder: Path) -> None:
+    (folder / "shop_tools.py").write_text(ASKS)
+    books = [call("book", seats=seats) for seats in (1, 2, 3)]
+    arguments = ("--model", script(folder, *books, "Done."), "--tools", "shop_tools:book")
+    with at_terminal(folder, *arguments) as terminal:
+        terminal.says("Book.\n", "? assistant: book asks: Which train?", "1. 8:15", "for none): ")
+        terminal.says("10:00\n", "✗ answer: expected one of '8:15', '9:40'", "answer (/refuse for none): ")
+        terminal.says("9:40\n", "1 in the 9:40", "answer (/refuse for none): ")
+        terminal.says(CTRL_D, "left open: /approve comes back to it", "> ")
+        terminal.says("1\n", "2 in the 8:15", "answer (/refuse for none): ")
+        terminal.says("/refuse Too late.\n", "Done.", "> ")
+        assert terminal.leaves() == 0
+    with stenolog.open(folder / "talks.db") as log:
+        assert "Too late." in json.dumps(log["chat"].request("assistant").body)

@@ -18,7 +18,7 @@ import pytest
 import stenolog
 from stenolog import LlmError, ModeSwitch, UserMessage
 from tests.cli.conftest import Ran
-from tests.cli.teams import LONG, LOOKS, SELLS, TEAM, script, team
+from tests.cli.teams import ASKS, LONG, LOOKS, SELLS, TEAM, call, script, team
 from tests.cli.terminal import ROOT
 from tests.forked import python
 
@@ -321,3 +321,24 @@ def test_what_a_log_does_not_tell_of_a_team_is_said(cli: Cli, folder: Path) -> N
         "✓ team: 2 requests, same digests",
         "  not in a log, so not compared: limits, retries, timeouts, on_unknown, what tools do",
     ]
+
+
+def test_a_question_of_a_tool_is_shown_and_answered_from_the_command_line(cli: Cli, folder: Path) -> None:
+    file = team(folder, call("book", seats=2), "Done.", file=TEAM.replace("both", "book"))
+    (folder / "shop_tools.py").write_text(ASKS)
+    first = cli("run", file, "Book two seats.")
+    assert "? coder: book asks: Which train?\n1. 8:15\n2. 9:40\n  it waits for your answer" in first.err
+    assert "coder asks: Which train? (8:15 / 9:40): " in cli("run", file).err
+    assert "book@3 asks at 4" in cli("state", "team").out
+    assert "a person has to answer its question" in cli("timeline", "team").out
+    assert "ask book Which train? (8:15 / 9:40)\n" in cli("log", "team").out
+    assert "awaits an answer" in cli("request", "team", "--agent", "coder").out
+
+    wrong = cli("submit", "--conversation", "team", "--answer", "10:00")
+    assert "expected one of '8:15', '9:40', found '10:00'" in wrong.err
+    assert "waiting for approval: none" in cli("submit", "--conversation", "team", "--approve").err
+    assert cli("submit", "--conversation", "team", "--answer", "2").status == 0
+    assert "waiting for an answer: none" in cli("submit", "--conversation", "team", "--answer", "2").err
+    assert cli("run", file).out == "Done.\n"
+    assert "2 in the 9:40" in cli("timeline", "team").out
+    assert "answer book 9:40\n" in cli("log", "team").out

@@ -146,7 +146,7 @@ def test_exactly_one_thing_is_submitted(cli: Cli, words: tuple[str, ...]) -> Non
     ran = cli("submit", "--conversation", "user-7", *words)
 
     assert ran.status == 2
-    assert "expected one of MESSAGE, --cancel, --approve and --refuse" in ran.err
+    assert "expected one of MESSAGE, --cancel, --approve, --refuse and --answer" in ran.err
 
 
 def test_an_id_goes_with_a_message(cli: Cli) -> None:

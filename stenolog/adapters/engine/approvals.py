@@ -22,8 +22,8 @@ from stenolog.domain.lanes.effects import Effect, RunTool, effects, ref
 from stenolog.domain.lanes.state import LaneState, OpenCall, named_call
 from stenolog.domain.lanes.turn_taking import hearing
 from stenolog.domain.values import CallRef, Control, Question
+from stenolog.projections.answers import answer_from, check_answer
 from stenolog.projections.json_checks import misfit
-from stenolog.projections.questions import answer_from, check_answer
 from stenolog.projections.terminal_text import call_code
 
 from .agent import WorkerTool

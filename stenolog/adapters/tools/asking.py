@@ -13,7 +13,7 @@ from pydantic.errors import PydanticUserError
 
 from stenolog.domain.errors import InvalidEventError, ToolError
 from stenolog.domain.values import Question
-from stenolog.projections.questions import check_answer
+from stenolog.projections.answers import check_answer
 
 
 class QuestionAsked(BaseException):

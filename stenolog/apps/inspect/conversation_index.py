@@ -17,7 +17,7 @@ from stenolog.projections.analysis.cache.stated import StatedMisses
 from stenolog.projections.analysis.provider_bill import states_input
 from stenolog.projections.requests import lanes
 from stenolog.projections.views.acts import has_failed
-from stenolog.projections.views.calls import CallOutcome, missing, of_result
+from stenolog.projections.views.calls import CallOutcome, CallStatus, missing, of_result
 from stenolog.projections.views.edits import ChangedFiles, Edit, changed_files, edits
 from stenolog.projections.views.lines import USER, is_cut
 from stenolog.projections.views.outline import Outline, OutlineRow
@@ -138,7 +138,7 @@ class ConversationIndex:
         result = self.calls.get((edit.position, edit.nth), 0)
         return bool(result) and self.kinds[result - 1] == ord("t")
 
-    def missing_calls(self, open: dict[CallKey, bool]) -> set[CallKey]:
+    def missing_calls(self, open: dict[CallKey, CallStatus]) -> set[CallKey]:
         """Return the calls without a result that are not among the open ones."""
         return missing((call.key for call in [*self._pairing.waiting]), open)
 
@@ -155,7 +155,7 @@ class ConversationIndex:
         """Return the address of an entry's lane; "" is that of persons and the system."""
         return self._names[self.whose[position - 1]]
 
-    def ticks(self, open: dict[CallKey, bool]) -> dict[str, list[int]]:
+    def ticks(self, open: dict[CallKey, CallStatus]) -> dict[str, list[int]]:
         """Return the positions that a slider marks, by kind."""
         missing = {position for position, _ in self.missing_calls(open)}
         return {

@@ -19,7 +19,7 @@ from stenolog.apps.views.positions import is_number, position_ranges
 from stenolog.domain.base.near_names import closest
 from stenolog.domain.errors import AgentNotFoundError, InvalidEventError
 from stenolog.projections.requests.sendable import no_agent
-from stenolog.projections.views.calls import open_calls
+from stenolog.projections.views.calls import CallStatus, open_calls
 from stenolog.projections.views.editors import editor_link
 from stenolog.projections.views.tool_pairs import CallKey
 
@@ -113,8 +113,8 @@ class Query:
         return self._indexes.of(self.conversation)
 
     @cached_property
-    def open_calls(self) -> dict[CallKey, bool]:
-        """The calls that are open at the end; true: a person has to approve it first."""
+    def open_calls(self) -> dict[CallKey, CallStatus]:
+        """The calls that are open at the end, with what each waits for."""
         return open_calls(self.conversation.state())
 
     @cached_property

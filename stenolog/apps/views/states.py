@@ -106,4 +106,7 @@ def in_words(decision: Decision) -> str:
     """Return what a lane does next, in words."""
     tools = ", ".join(call.name for call in decision.calls[:5])
     about = tools or decision.reason or (f"to answer {decision.cause}" if decision.cause else "")
-    return f"{DOES[decision.do]}: {about}" if about else DOES[decision.do]
+    does = DOES[decision.do]
+    if decision.calls and all(call.question for call in decision.calls) and decision.do == "ask_approval":
+        does = "wait for a person's answer"
+    return f"{does}: {about}" if about else does

@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.approvals import Approver, Arguments, approval, refusal
+from stenolog.adapters.engine.approvals import answer as answered
 from stenolog.adapters.engine.inputs import (
     AnyConversation,
     Message,
@@ -102,6 +104,21 @@ async def reject(
     """Refuse a call, which its agent sees, and wake a worker. Raises `IllegalCommandError`."""
     opened = await opened_conversation(conversation)
     return await _control(opened, await asyncio.to_thread(refusal, opened, call, by), team)
+
+
+async def answer(
+    conversation: AnyConversation,
+    call: CallRef,
+    value: Any,
+    by: Approver | None = None,
+    *,
+    asked: int = 0,
+    team: str = TEAM,
+) -> int:
+    """Answer the question of a tool's call as `Team.answer` does, and wake a worker to run the call."""
+    opened = await opened_conversation(conversation)
+    message = await asyncio.to_thread(answered, opened, call, value, by, asked)
+    return await asyncio.to_thread(_record, opened, Input(message), team)
 
 
 async def _control(conversation: AnyConversation, control: Control, team: str) -> int:

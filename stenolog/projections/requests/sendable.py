@@ -200,8 +200,10 @@ def _unsendable(view: View, end: Message | None) -> NotSent:
                 "tools", _calls(len(stands.calls), "has no result yet", "have no result yet"), _places(stands)
             )
         case "awaiting_approval":
-            waiting = sum(call.waits for call in stands.calls)
-            return NotSent("approval", _calls(waiting, "awaits approval", "await approval"), _places(stands))
+            waiting = [call for call in stands.calls if call.waits]
+            awaited = "an answer" if all(call.question for call in waiting) else "approval"
+            words = _calls(len(waiting), f"awaits {awaited}", f"await {awaited}")
+            return NotSent("approval", words, _places(stands))
         case "closed":
             return NotSent("left", "the agent has left")
         case "idle":

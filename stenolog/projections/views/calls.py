@@ -6,16 +6,26 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.events import LATE, ToolResult
-from stenolog.domain.lanes.state import State
+from stenolog.domain.lanes.state import OpenCall, State
 
 from .acts import has_failed
 from .tool_pairs import CallKey, Pair
 
-CallStatus: TypeAlias = Literal["running", "awaiting approval", "ok", "failed", "no result"]
-MARKS: dict[str, str] = {"ok": "✓", "failed": "✗", "no result": "-", "running": "…", "awaiting approval": "?"}
+CallStatus: TypeAlias = Literal[
+    "running", "awaiting approval", "awaiting an answer", "ok", "failed", "no result"
+]
+MARKS: dict[str, str] = {
+    "ok": "✓",
+    "failed": "✗",
+    "no result": "-",
+    "running": "…",
+    "awaiting approval": "?",
+    "awaiting an answer": "?",
+}
 NOTES: dict[str, str] = {
     "running": "no result yet",
     "awaiting approval": "a person has to approve it",
+    "awaiting an answer": "a person has to answer its question",
     "no result": "no result: the agent went on without one",
     "late": "answered late: the agent had gone on without it",
     "orphan": "a result without its call",
@@ -39,18 +49,23 @@ def of_result(result: ToolResult, pair: Pair | None) -> CallOutcome:
     return CallOutcome(status, NOTES["late"] if LATE in result.tags else "")
 
 
-def without_result(key: CallKey, open: dict[CallKey, bool]) -> CallOutcome:
+def without_result(key: CallKey, open: dict[CallKey, CallStatus]) -> CallOutcome:
     """Return the outcome of a call that no result has come for; `open` as by `open_calls`."""
-    waits: CallStatus = "awaiting approval" if open.get(key) else "running"
-    status: CallStatus = waits if key in open else "no result"
+    status: CallStatus = open.get(key, "no result")
     return CallOutcome(status, NOTES[status])
 
 
-def open_calls(state: State) -> dict[CallKey, bool]:
-    """Return the calls that their lanes wait for; true: a person has to approve it first."""
-    return {CallKey(call.position, call.nth): call.approval for _, call in state.open_calls()}
+def open_calls(state: State) -> dict[CallKey, CallStatus]:
+    """Return the calls that their lanes wait for, with what each waits for."""
+    return {CallKey(call.position, call.nth): _status(call) for _, call in state.open_calls()}
 
 
-def missing(waiting: Iterable[CallKey], open: dict[CallKey, bool]) -> set[CallKey]:
+def _status(call: OpenCall) -> CallStatus:
+    if call.question:
+        return "awaiting an answer"
+    return "awaiting approval" if call.approval else "running"
+
+
+def missing(waiting: Iterable[CallKey], open: dict[CallKey, CallStatus]) -> set[CallKey]:
     """Return the calls without a result that nobody waits for any more."""
     return {key for key in waiting if key not in open}

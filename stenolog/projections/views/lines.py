@@ -23,6 +23,7 @@ from stenolog.domain.parts import (
 )
 from stenolog.domain.values import Control, WorkflowRun
 from stenolog.domain.verdict import is_refused
+from stenolog.projections.questions import words_of
 
 from .acts import act_in_words, has_failed, is_act, is_of_program, is_result
 from .timeline import CUT_OFF, STOPPED, changes, cut_words, lost_words
@@ -178,6 +179,8 @@ def _at(url: str) -> str:
 def _control(control: Control | None) -> str:
     if control is None:
         return ""
+    if words := words_of(control):
+        return f"{'asks' if control.action == 'ask' else 'answered'}: {words}"
     target = control.call.entry if control.call else address(control.agent, control.task)
     return _joined(f"[{control.action}]", target)
 
@@ -198,11 +201,9 @@ def _joined(*pieces: str) -> str:
 def searchable_text(event: events.Event) -> str:
     """Return all words of the event, one piece a line; empty if its words are unknown."""
     match event:
-        case (
-            events.UserMessage(parts=parts)
-            | events.AssistantMessage(parts=parts)
-            | events.ToolResult(parts=parts)
-        ):
+        case events.UserMessage(parts=parts, control=control):
+            pieces = [words_of(control), *_part_texts(parts)]
+        case events.AssistantMessage(parts=parts) | events.ToolResult(parts=parts):
             pieces = _part_texts(parts)
         case events.LlmError(category=category, message=message, parts=parts):
             pieces = [category, message, *_part_texts(parts)]

@@ -22,6 +22,7 @@ from stenolog.domain.lanes.step import fold
 from stenolog.domain.parts import Part, TextPart, ToolCall, text_of
 from stenolog.domain.policy_text import LIMITS
 from stenolog.domain.values import ConversationRef, Receipt, Tool, TurnPolicy, WorkflowRun
+from stenolog.projections.questions import words_of
 
 from .acts import acts, without_acts
 from .calls import CallStatus, of_result, open_calls, without_result
@@ -100,7 +101,7 @@ class _Calls(NamedTuple):
 
     pairing: ToolCallIndex
     results: dict[CallKey, Entry]
-    open: dict[CallKey, bool]
+    open: dict[CallKey, CallStatus]
 
 
 def timeline(entries: Iterable[Entry]) -> Timeline:
@@ -158,7 +159,8 @@ def _items(entry: Entry, calls: _Calls, cards: Cards) -> Iterator[TimelineItem]:
             author = message.author or ("user" if message.author_kind == "person" else message.author_kind)
             action = message.control.action if message.control else ""
             to, parts = tuple(message.to), tuple(message.parts)
-            yield item("message", author=author, text=message.text, detail=action, to=to, parts=parts)
+            text = message.text or words_of(message.control)
+            yield item("message", author=author, text=text, detail=action, to=to, parts=parts)
         case events.AssistantMessage() as message:
             yield from _answer(entry, message)
             yield from (_card(entry, message, nth, calls) for nth in range(len(message.tool_calls)))

@@ -17,6 +17,7 @@ from stenolog.domain.entry import EPOCH, Entry
 from stenolog.domain.erasure import is_erased
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.values import CallRef, Control
+from stenolog.projections.questions import words_of
 from stenolog.projections.views import lines
 from stenolog.projections.views.lines import kind_word
 from stenolog.projections.views.timeline import changes, erasures
@@ -153,7 +154,8 @@ def _verdict(entry: Entry, conversation: Conversation | None) -> str:
             called = (earlier.event for earlier in near if earlier.id == answer)
             for event in called:
                 if isinstance(event, AssistantMessage) and nth < len(event.tool_calls):
-                    return f"{action} {event.tool_calls[nth].name} {entry.event.text}".rstrip()
+                    said = entry.event.text or words_of(entry.event.control)
+                    return f"{action} {event.tool_calls[nth].name} {said}".rstrip()
         case _:
             pass
     return ""

@@ -34,6 +34,7 @@ STATUS = {
     "failed": "red",
     "running": "yellow",
     "awaiting approval": "yellow",
+    "awaiting an answer": "yellow",
     "no result": "dim",
 }
 SIGNS = {"-": "red", "+": "green", " ": "dim", "@": "cyan"}

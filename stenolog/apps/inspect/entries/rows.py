@@ -13,7 +13,7 @@ from stenolog.apps.views.figures import lasted
 from stenolog.domain.entry import EPOCH, Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult
 from stenolog.projections.terminal_text import one_line
-from stenolog.projections.views.calls import missing, without_result
+from stenolog.projections.views.calls import CallStatus, missing, without_result
 from stenolog.projections.views.lines import entry_line
 from stenolog.projections.views.tool_pairs import CallKey
 
@@ -192,7 +192,7 @@ def row(entry: Entry) -> Row:
     return Row(entry.position, 0, time_of(entry), kind, who, one_line(f"{what} {thought}"))
 
 
-def _row(entry: Entry, place: int, index: ConversationIndex, open: dict[CallKey, bool]) -> Row:
+def _row(entry: Entry, place: int, index: ConversationIndex, open: dict[CallKey, CallStatus]) -> Row:
     kind, who, what, thought = entry_line(entry)
     begun = Row(
         entry.position, place, time_of(entry), kind, who, _cut(what), _cut(thought) if thought else ""
@@ -218,7 +218,11 @@ def _result(begun: Row, entry: Entry, result: ToolResult, index: ConversationInd
 
 
 def _answer(
-    begun: Row, answer: AssistantMessage, calls: int, index: ConversationIndex, open: dict[CallKey, bool]
+    begun: Row,
+    answer: AssistantMessage,
+    calls: int,
+    index: ConversationIndex,
+    open: dict[CallKey, CallStatus],
 ) -> Row:
     results = [index.calls.get((begun.position, nth), 0) for nth in range(calls)]
     waiting = (CallKey(begun.position, nth) for nth, result in enumerate(results) if not result)

@@ -118,7 +118,7 @@ class Reader:
         self,
         index: ConversationIndex,
         talk: Talk,
-        open: dict[CallKey, bool],
+        open: dict[CallKey, CallStatus],
         blobs: Mapping[str, bytes] | None,
         why_missed: Callable[[Entry], str],
         agent: str = "",

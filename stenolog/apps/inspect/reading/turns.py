@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from stenolog.apps.inspect.conversation_index import ConversationIndex, nearest
+from stenolog.projections.views.calls import CallStatus
 from stenolog.projections.views.outline import OutlineRow
 from stenolog.projections.views.tool_pairs import CallKey
 
@@ -36,7 +37,7 @@ class Marks(NamedTuple):
     after: int | None
 
 
-def marked(index: ConversationIndex, open: dict[CallKey, bool]) -> dict[str, list[int]]:
+def marked(index: ConversationIndex, open: dict[CallKey, CallStatus]) -> dict[str, list[int]]:
     """Return the positions of the marks, by kind."""
     ticks = index.ticks(open)
     return {

@@ -97,6 +97,9 @@ def _state_lines(found: Standing) -> Iterator[Piece]:
 
 
 def _lane_row(where: str, lane: Any) -> tuple[str | tuple[str, str], ...]:
-    calls = ", ".join(f"{call.name}@{call.position}" for call in lane.calls)
+    calls = ", ".join(
+        f"{call.name}@{call.position}{f' asks at {call.question}' if call.question else ''}"
+        for call in lane.calls
+    )
     counts = (lane.asked, lane.answered, lane.steps, lane.attempt)
     return ((where, "cyan"), lane.status, *(str(count or "-") for count in counts), calls)

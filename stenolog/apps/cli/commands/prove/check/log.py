@@ -177,7 +177,7 @@ def _decision_lines(decisions: Sequence[Decision]) -> Iterator[Piece]:
         mark = ("✓ ", "green") if one.outcome == "signed" else ("· ", "cyan")
         who = one.identity or ("a policy" if one.outcome == "policy" else "someone unnamed")
         key = f", key {one.key[:12]}…" if one.key else ""
-        verb = "approved" if one.action == "approve" else "refused"
+        verb = {"approve": "approved", "answer": "answered"}.get(one.action, "refused")
         yield line(mark, f"{one.conversation}@{one.position}: {one.tool} {verb} by {who}{key}: {one.outcome}")
 
 
