@@ -90,9 +90,11 @@ class RunCollector:
             case LlmError(retry_at=None) as error:
                 self.failed[address(error.agent, error.task)] = error
             case LlmError(retry_at=again) as error if again and error.category != "cancelled":
-                # Retries would look like a program that hangs.
+                # A retry after a wait would look like a program that hangs.
+                waits = (again - happened.entry.time).total_seconds() >= 1
                 where, when = address(error.agent, error.task), again.isoformat(timespec="seconds")
-                LOGGER.warning("%s: %s: %s; next try at %s", where, error.category, error.message, when)
+                words = f"{where}: {error.category}: {error.message}; next try at {when}"
+                LOGGER.log(logging.WARNING if waits else logging.INFO, "%s", words)
             case _:
                 pass
 
