@@ -1,4 +1,4 @@
-"""The page of ten typical programs, made of the files in `examples/programs`, with their lines counted."""
+"""The page of twenty typical programs, made of the files in `examples/programs`, with their lines counted."""
 
 from __future__ import annotations
 
@@ -20,6 +20,13 @@ TITLES = {
     "at_once": "Several conversations at once",
     "export": "Export",
     "projection": "A projection that is stored",
+    "typed_output": "An answer that is an object",
+    "overflow": "A chat that outgrows its model",
+    "fall_back": "A second model",
+    "picture": "A picture",
+    "memory": "An agent that keeps facts",
+    "server": "A server with a stop button",
+    "evaluation": "Two models, scored by a third",
 }
 PROGRAMS = {name: EXAMPLES / "programs" / f"{name}.py" for name in TITLES}
 PROGRAMS["own_loop"] = EXAMPLES / "own_loop.py"
@@ -28,7 +35,8 @@ LIBRARIES = {"agents_sdk": "OpenAI Agents SDK", "pydantic_ai": "pydantic-ai"}
 SOURCE = "https://github.com/stenolog/stenolog/blob/main/"
 INTRODUCTION = """\
 Each program is whole: save it and run it. `OPENAI_API_KEY` holds the key; `OPENAI_BASE_URL` names another
-server of the same API. The tests run each, and the same programs written with two other libraries.
+server of the same API. The tests run each, and the same programs written with two other libraries, which all
+keep what was said.
 
 Lines with text, without the first docstring:
 """
@@ -38,7 +46,7 @@ def programs_page() -> str:
     """Return the page."""
     shortest = "chat"
     return (
-        f"# Ten typical programs\n\n{MADE}\n\n{INTRODUCTION}\n{_table()}\n"
+        f"# Twenty typical programs\n\n{MADE}\n\n{INTRODUCTION}\n{_table()}\n"
         f"{TITLES[shortest]}, whole:\n\n```py\n{_code(PROGRAMS[shortest])}```\n"
     )
 

@@ -1,1 +1,1 @@
-"""Ten typical programs, each as short as it is; `docs/how-to/ten-programs.md` shows them and counts lines."""
+"""Twenty typical programs; `docs/how-to/ten-programs.md` counts their lines."""

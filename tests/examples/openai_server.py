@@ -1,7 +1,7 @@
-"""An OpenAI server that tells the weather: Chat Completions and Responses, streamed and whole.
+"""An OpenAI server for the programs: Chat Completions and Responses, streamed and whole.
 
-It calls the tool `weather`, or one that hands over, where it is offered and was not called since the last
-message of a person; it answers with the words it was sent last.
+It calls the first tool that it is offered, unless it has the result of one; it answers with the words it was
+sent last, or with JSON of the schema that it was sent. The model `DOWN` fails, and so does a long request.
 """
 
 from __future__ import annotations
@@ -13,9 +13,14 @@ from stenolog.events import Usage
 from stenolog.models import ModelResponse
 from stenolog.parts import AssistantPart, TextPart, ToolCall
 from tests.llms import wire_openai_chat, wire_openai_responses
-from tests.llms.server import JSON, Received, Reply, Server
+from tests.llms.server import JSON, Received, Reply, Server, failure
 
 USED = Usage(input=12, output=3)
+DOWN = "gpt-5.2-pro"
+SLOWLY = "slowly"
+"""A word in the last message by which the answer takes its time."""
+LONGEST = 8_000
+"""The number of characters of messages that a request may have."""
 
 
 def openai_server() -> Server:
@@ -28,11 +33,17 @@ def answer(request: Received) -> Reply:
     body = request.body
     chat = request.path.endswith("/chat/completions")
     items = body["messages"] if chat else _items(body["input"])
+    if body["model"] == DOWN:
+        return failure(503, {"error": {"message": "The server is overloaded.", "code": "server_error"}})
+    if len(json.dumps(items)) > LONGEST and body.get("truncation") != "auto":
+        return failure(
+            400, {"error": {"message": "The input is too long.", "code": "context_length_exceeded"}}
+        )
     finish = "stop" if chat else "completed"
     response = ModelResponse((_part(body, items),), model=body["model"], finish_reason=finish, usage=USED)
     if body.get("stream"):
         wire: Any = wire_openai_chat if chat else wire_openai_responses
-        return Reply(wire.frames(response))
+        return Reply(wire.frames(response), pause=0.05 if SLOWLY in json.dumps(items[-1]) else 0)
     whole = _completion(response) if chat else _response(response)
     return Reply([json.dumps(whole).encode()], headers=JSON)
 
@@ -44,12 +55,45 @@ def _items(given: str | list[Any]) -> list[Any]:
 def _part(body: dict[str, Any], items: list[Any]) -> AssistantPart:
     """Return the call of a tool that is offered, or the words that were said last."""
     tools = [tool.get("function", tool)["name"] for tool in body.get("tools") or ()]
-    result = items[-1].get("role") == "tool" or items[-1].get("type") == "function_call_output"
-    if tools and not result:
-        arguments = '{"city":"Paris"}' if tools == ["weather"] else "{}"
-        return ToolCall(id="c1", name=tools[0], arguments=arguments)
+    if tools and not _has_result(items):
+        tool = body["tools"][0]
+        schema = tool.get("function", tool).get("parameters") or {}
+        return ToolCall(id="c1", name=tools[0], arguments=json.dumps(_of_schema(schema)))
+    if schema := _schema(body):
+        return TextPart(json.dumps(_of_schema(schema)))
     said = items[-1].get("content") or items[-1].get("output")
     return TextPart(said if isinstance(said, str) else said[0]["text"])
+
+
+def _has_result(items: list[Any]) -> bool:
+    """Return whether a tool has returned since the last answer that is a text."""
+    for item in reversed(items):
+        if item.get("role") == "tool" or item.get("type") == "function_call_output":
+            return True
+        if item.get("role") == "assistant" and item.get("content"):
+            return False
+    return False
+
+
+def _schema(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of the answer that is asked for; empty if any text will do."""
+    format = body.get("response_format") or body.get("text", {}).get("format") or {}
+    schema: dict[str, Any] = format.get("schema") or format.get("json_schema", {}).get("schema") or {}
+    return schema
+
+
+def _of_schema(schema: dict[str, Any]) -> Any:
+    """Return a value of a schema, of required fields only."""
+    match schema.get("type"):
+        case "object":
+            fields = schema.get("properties", {})
+            return {name: _of_schema(fields[name]) for name in schema.get("required", ())}
+        case "number" | "integer":
+            return 1
+        case "boolean":
+            return True
+        case _:
+            return next(iter(schema.get("enum", ())), "Paris")
 
 
 def _completion(response: ModelResponse) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The ten typical programs, ours and their peers', run as a user runs them, over HTTP to a server here."""
+"""The twenty typical programs, ours and their peers', run as a user runs them, over HTTP to a server here."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 import stenolog
@@ -15,7 +16,8 @@ from benchmarks.examples import EXAMPLES, happened
 from docs.generate_programs import PEERS, PROGRAMS, lines
 from tests.examples import harness
 from tests.examples.harness import clean, finished, killed, outcome, run, said
-from tests.examples.openai_server import openai_server
+from tests.examples.openai_server import SLOWLY, openai_server
+from tests.examples.web_service import PATIENCE, free_port, up
 from tests.forked import python
 from tests.llms.server import Server
 
@@ -32,7 +34,18 @@ SAID = {
     "at_once": ["['Hello from Paris', 'Hello from London', 'Hello from Rome']"],
     "export": ['"content": "Hello Paris"', '{"stenolog":1,"conversation":"chat"'],
     "projection": ["4"],
+    "typed_output": ["Paris"],
+    "overflow": ["> Hello", "> Hello", "> Hello", "> "],
+    "fall_back": ["Hello"],
+    "picture": ["What is this?"],
+    "memory": ["Paris", "> "],
+    "evaluation": ["openai:gpt-5.2 Where is Paris?", "openai:gpt-5-mini Where is Rome?", '{"score": 0.5,'],
 }
+TWO = "Hello\nAnd you?\n\n"
+TYPED = {"overflow": "\n".join(["Hello " * 600] * 3) + "\n\n"}
+LOGGED = "Error getting response\n"
+"""What the Agents SDK logs of a failed call."""
+PICTURE = b"\x89PNG\r\n\x1a\n0123"
 
 
 @pytest.fixture(scope="module")
@@ -41,35 +54,67 @@ def server() -> Iterator[Server]:
         yield running
 
 
-def ran(program: Path, folder: Path, server: Server, typed: str = "Hello\nAnd you?\n\n") -> str:
+def ran(program: Path, folder: Path, server: Server, typed: str = TWO) -> str:
     """Return what a program prints, and check that it ends well."""
-    env = {**os.environ, "OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "k"}
-    env |= {"OPENAI_AGENTS_DISABLE_TRACING": "1", "PYTHONPATH": str(FOLDER.parents[1])}
-    command = python(str(program))
+    (folder / "loaf.png").write_bytes(PICTURE)
+    command, env = python(str(program)), environment(server)
     done = subprocess.run(
         command, cwd=folder, env=env, input=typed, capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr.removesuffix(LOGGED)) == (0, "")
     return done.stdout
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+def environment(server: Server) -> dict[str, str]:
+    """Return the variables by which a program asks the server here."""
+    env = {**os.environ, "OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "k"}
+    return env | {"OPENAI_AGENTS_DISABLE_TRACING": "1", "PYTHONPATH": str(FOLDER.parents[1])}
+
+
+@pytest.mark.parametrize("name", SAID)
 def test_a_program_does_what_it_says(name: str, tmp_path: Path, server: Server) -> None:
     if name in ("fork", "search", "export", "projection"):
         ran(FOLDER / "chat.py", tmp_path, server, "Hello Paris\n\n")
 
-    said = ran(PROGRAMS[name], tmp_path, server)
+    said = ran(PROGRAMS[name], tmp_path, server, TYPED.get(name, TWO))
 
     for words in SAID[name]:
         assert words in said
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "peer", [path for paths in PEERS.values() for path in paths], ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("peer", [path for name in SAID for path in PEERS[name]], ids=lambda path: path.stem)
 def test_a_peer_does_the_same(peer: Path, tmp_path: Path, server: Server) -> None:
-    assert ran(peer, tmp_path, server).strip()
+    typed = next((typed for name, typed in TYPED.items() if peer.stem.startswith(name)), TWO)
+
+    assert ran(peer, tmp_path, server, typed).strip()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [PROGRAMS["server"], *(pytest.param(peer, marks=pytest.mark.slow) for peer in PEERS["server"])],
+    ids=lambda path: path.stem,
+)
+def test_a_server_streams_its_answers_and_stops_one(program: Path, tmp_path: Path, server: Server) -> None:
+    port = free_port()
+    command = ["-m", "uvicorn", f"{program.stem}:app", "--app-dir", str(program.parent)]
+    options = ["--port", str(port), "--log-level", "warning"]
+    with subprocess.Popen(python(*command, *options), cwd=tmp_path, env=environment(server)) as running:
+        try:
+            url = up(f"http://127.0.0.1:{port}", running, "/docs")
+            whole = httpx.post(f"{url}/bread", params={"words": "Rye"}, timeout=PATIENCE).text
+            long = {"words": f"{SLOWLY} {'on ' * 500}"}
+            with httpx.stream("POST", f"{url}/cake", params=long, timeout=PATIENCE) as answer:
+                pieces = answer.iter_text()
+                heard = next(pieces)
+                httpx.delete(f"{url}/cake", timeout=PATIENCE).raise_for_status()
+                heard += "".join(pieces)
+        finally:
+            running.terminate()
+
+    assert whole == "Rye"
+    assert long["words"].startswith(heard)
+    assert len(heard) < len(long["words"])
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

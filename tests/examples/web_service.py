@@ -81,12 +81,12 @@ def whole(*options: str, **env: str) -> Iterator[Example]:
         yield Example(up(f"http://127.0.0.1:{port}", running), running.pid)
 
 
-def up(url: str, running: subprocess.Popen[bytes]) -> str:
-    """Return the URL once it is answered."""
+def up(url: str, running: subprocess.Popen[bytes], path: str = "") -> str:
+    """Return the URL once a path of it is answered."""
     give_up = time.monotonic() + PATIENCE
     while True:
         try:
-            httpx.get(url).raise_for_status()
+            httpx.get(url + path).raise_for_status()
             return url
         except httpx.TransportError:
             assert running.poll() is None, "it has ended"
