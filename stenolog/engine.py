@@ -12,6 +12,7 @@ from .adapters.engine.checks import (
     before_request,
 )
 from .adapters.engine.delegate import AgentTool
+from .adapters.engine.handoff import Handoff
 from .adapters.engine.model_calls.retries import CircuitBreaker, RetryPolicy
 from .adapters.engine.options import EntryAppended, Options, RunEvent, Runtime, StreamDelta
 from .adapters.engine.output import Output
@@ -41,6 +42,7 @@ from .domain.lanes.state import Decision, LaneState, State, address, decision
 from .domain.lanes.step import INITIAL, StepResult, Transition, evolve, step
 from .domain.lanes.turns import (
     ByAddress,
+    ByHandoff,
     NextTurn,
     Orchestrator,
     Parallel,
@@ -63,9 +65,11 @@ __all__ = [
     "AutoScore",
     "AutoSummary",
     "ByAddress",
+    "ByHandoff",
     "CircuitBreaker",
     "Decision",
     "EntryAppended",
+    "Handoff",
     "LaneState",
     "LaneUsage",
     "Limits",

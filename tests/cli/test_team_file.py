@@ -15,6 +15,7 @@ from stenolog.adapters.models.model_names import model_from_string
 from stenolog.context import Budget, LastN, Pins
 from stenolog.domain.errors import CallerError
 from stenolog.domain.lanes.turns import RoundRobin
+from stenolog.engine import Handoff
 from stenolog.models import (
     ACP,
     Anthropic,
@@ -295,3 +296,20 @@ def test_what_is_no_script_is_refused_with_its_place(text: str, folder: Path) ->
     with pytest.raises(CallerError) as raised:
         model_from_string("scripted:s.json")
     assert SCRIPT_FAULTS[text] in str(raised.value)
+
+
+def test_agents_that_may_be_handed_to_are_named_or_have_a_table(folder: Path) -> None:
+    (folder / "till.py").write_text("import pydantic\n\n\nclass Loaf(pydantic.BaseModel):\n    kind: str\n")
+    table = '{ agent = "c", description = "Sells.", payload = "till:Loaf", filter = "last:3", name = "sell" }'
+    text = f'[agents.a]\nhandoffs = ["b", {table}]\n[agents.b]\n[agents.c]\n'
+
+    first, second = load(written(text)).team.agents["a"].handoffs
+
+    assert isinstance(first, Handoff)
+    assert isinstance(second, Handoff)
+    assert (first.agent, first.name) == ("b", "transfer_to_b")
+    assert (second.agent, second.name, second.description) == ("c", "sell", "Sells.")
+    assert second.payload is not None
+    assert list(second.payload.model_fields) == ["kind"]
+    for wrong in ('["a"]', '["d"]', '[{ agent = "b", filters = 1 }]'):
+        assert "agents.a.handoffs" in fault(text.replace(f'["b", {table}]', wrong))

@@ -1,4 +1,4 @@
-"""Eight runs, cut off at every entry, claim and draft: each goes on from there to its end."""
+"""Runs, cut off at every entry, claim and draft: each goes on from there to its end."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import pytest
 
 import stenolog
-from stenolog import Log, Team, ToolResult, UserMessage
+from stenolog import Entry, Log, Team, ToolResult, UserMessage
 from stenolog.adapters.conversation.verifying.integrity import verify
 from stenolog.adapters.store.claims import Claims
 from stenolog.domain.lanes.effects import UNKNOWN
-from stenolog.engine import Agent, AgentTool
+from stenolog.engine import Agent, AgentTool, ByHandoff, Handoff
 from stenolog.errors import ModelError
 from stenolog.models import ModelRequest, Scripted
 from stenolog.testing import CrashPoint
@@ -155,12 +155,29 @@ def two_workers_in_a_scope(world: World, clock: Clock) -> Team:
     return delegating(world, clock, 2, context="scope")
 
 
+def handing_on(world: World, clock: Clock) -> Team:
+    """Return an agent that hands on to another, whose context is then another one, while a tool runs."""
+
+    def triage(prompt: ModelRequest) -> object:
+        return [call("look"), call("transfer_to_b", "c2", '{"message": "Feed it."}')]
+
+    other = Agent("b", llm=Scripted(calls_once("feed"), endless=True), tools=tools(world))
+    first = Agent(
+        "a",
+        llm=Scripted(triage, endless=True),
+        tools=tools(world),
+        handoffs=[Handoff(other, filter="last:8")],
+    )
+    return Team([first, other], turns=ByHandoff("a"), world=clock.world)
+
+
 RUNS = [
     streaming,
     one_tool,
     parallel_tools,
     retries,
     two_lanes,
+    handing_on,
     worker,
     worker_with_a_fork,
     pytest.param(two_workers_in_a_scope, marks=pytest.mark.slow),
@@ -198,6 +215,8 @@ def faults(point: CrashPoint, made: Any) -> Iterator[str]:
             yield f"{point.when}: entries have changed"
         if any(lane.status != "idle" or lane.calls for lane in state.lanes.values()) or state.anomalies:
             yield f"{point.when}: ended in {state}"
+        if any(len(others) != 1 for others in told_by_handoffs(after)):
+            yield f"{point.when}: a hand-off without its message, or with two"
         if not verify(log).ok:
             yield f"{point.when}: the log is damaged"
         left = [c for name in log for c in Claims(log.recorder, log[name].stream).all()]
@@ -216,6 +235,17 @@ def twice(world: World, claimed: set[str], log: Log) -> Iterator[str]:
     unknown = [result for result in results if result.meta == UNKNOWN]
     if len(unknown) > len(claimed):
         yield "a call that was never begun has an unknown outcome"
+
+
+def told_by_handoffs(entries: list[Entry]) -> list[list[str]]:
+    """Return whom the messages of each call that hands on are for."""
+    called = [
+        entry.position
+        for entry in entries
+        if any(call.name.startswith("transfer_") for call in getattr(entry.event, "tool_calls", ()))
+    ]
+    briefs = [e.event for e in entries if isinstance(e.event, UserMessage) and e.event.author_kind == "agent"]
+    return [[to for brief in briefs if brief.cause == position for to in brief.to] for position in called]
 
 
 def test_the_fixture_names_entries_claims_and_drafts(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from stenolog import Team
 from stenolog.adapters.engine.mentions import mentioned, mentions
 from stenolog.engine import Agent, Orchestrator, RoundRobin
 from stenolog.models import Scripted
-from tests.engine.given import answers, opened, run, run_team
+from tests.engine.given import answers, errors, opened, run, run_team
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_agents_who_say_the_same_words_again_and_again_come_to_an_end(tmp_path: 
 def test_an_agent_has_so_many_seconds(tmp_path: Path) -> None:
     from stenolog.engine import Limits
     from stenolog.tools import tool
-    from tests.engine.given import Clock, call, errors
+    from tests.engine.given import Clock, call
 
     clock = Clock()
 
@@ -130,17 +130,42 @@ def test_an_agent_has_so_many_seconds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("turns", "speaker", "handed"),
+    ("turns", "speaker", "by_name", "handed"),
     [
-        (None, "ann", ("bob",)),
-        (RoundRobin(), "ann", ()),
-        (Orchestrator("bob"), "ann", ()),
-        (Orchestrator("bob"), "bob", ("ann",)),
+        (None, "ann", True, ("bob",)),
+        (None, "ann", False, ()),
+        (RoundRobin(), "ann", True, ()),
+        (Orchestrator("bob"), "ann", True, ()),
+        (Orchestrator("bob"), "bob", False, ("ann",)),
     ],
 )
-def test_an_answer_hands_on_unless_the_turn_rule_decides(
-    turns: RoundRobin | Orchestrator | None, speaker: str, handed: tuple[str, ...]
+def test_a_name_in_an_answer_hands_on_only_where_the_rule_or_the_team_says_so(
+    turns: RoundRobin | Orchestrator | None, speaker: str, by_name: bool, handed: tuple[str, ...]
 ) -> None:
     policy = turns.turns if turns else None
+    text = "@ann, @bob, @ann and @eve"
 
-    assert mentioned("@ann, @bob, @ann and @eve", ["ann", "bob"], speaker, policy) == handed
+    assert mentioned(text, ["ann", "bob"], speaker, policy, by_name=by_name) == handed
+
+
+def test_two_agents_that_greet_each_other_end_with_the_reason(tmp_path: Path) -> None:
+    said = iter(range(1000))
+
+    def greets(other: str) -> Scripted:
+        return Scripted(lambda _: f"@{other} hello {next(said)}", endless=True)
+
+    agents = [Agent("ann", llm=greets("bob")), Agent("bob", llm=greets("ann"))]
+    with opened(tmp_path / "t.db") as conversation:
+        run(run_team(Team(agents), conversation, "Go", to="ann"))
+        assert len(answers(conversation)) == 1
+
+        run(run_team(Team(agents, mentions=True), conversation, "Go", to="ann"))
+
+        assert [error.message for error in errors(conversation, "bob")] == [
+            "max_handoffs: agents have handed on 21 times since a person's last message"
+        ]
+        assert len(answers(conversation)) == 1 + 21
+
+        # A person's words let them go on.
+        run(run_team(Team(agents), conversation, "And now?", to="bob"))
+        assert len(answers(conversation)) == 1 + 21 + 1

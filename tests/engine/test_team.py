@@ -208,10 +208,10 @@ def test_the_turns_go_round_until_nobody_has_anything_new_to_say(tmp_path: Path)
         assert [text for _, text in outline(conversation)] == ["Go", "one", "two", "....."]
 
 
-def test_a_mention_hands_on(tmp_path: Path) -> None:
+def test_a_mention_hands_on_if_the_team_says_so(tmp_path: Path) -> None:
     agents = [Agent("a", llm=Scripted("@b, look.")), Agent("b", llm=Scripted("I see, mail b@example.org"))]
     with opened(tmp_path / "t.db") as conversation:
-        run(run_team(Team(agents), conversation, "Go", to=["a"]))
+        run(run_team(Team(agents, mentions=True), conversation, "Go", to=["a"]))
         answers = [e.event for e in conversation.entries() if isinstance(e.event, AssistantMessage)]
 
     assert [(answer.agent, answer.to) for answer in answers] == [("a", ("b",)), ("b", ())]

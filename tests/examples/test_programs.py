@@ -27,7 +27,7 @@ SAID = {
     "stream": ["Hello"],
     "tools_team": ["> Rain in Paris", "> Rain in Paris", "> "],
     "own_loop": ["> ", "Rain in Paris", "> ", "Rain in Paris", ""],
-    "two_agents": ["Write hello.py"],
+    "two_agents": ["coder has handed on to you"],
     "budget": ["> Hello", "> And you?", "> ", "tokens; 0 omissions"],
     "fork": ["Say it again", "Say it again"],
     "search": ["chat 2 Hello Paris"],

@@ -210,6 +210,8 @@ export interface ClaimParams {
   repeatable?: string[];
   /** The limits of each lane's work, as `stenolog.engine.Limits` has them; null: its defaults. */
   limits?: JsonObject | null;
+  /** true: an `@name` in an answer hands on, though no turn rule goes by names. */
+  mentions?: boolean;
   limit?: number;
   /** The most seconds to wait for work. */
   wait?: number;

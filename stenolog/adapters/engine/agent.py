@@ -14,7 +14,7 @@ from stenolog.adapters.models.model_names import model_from_string
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.adapters.tools.functions import ToolLike, as_runnables
 from stenolog.domain.base.near_names import closest
-from stenolog.domain.card import AgentCard, with_patches
+from stenolog.domain.card import AgentCard, patched, with_patches
 from stenolog.domain.errors import CallerError, InvalidPolicyError
 from stenolog.domain.events import AssistantMessage
 from stenolog.domain.lanes.limits import Limits
@@ -24,6 +24,7 @@ from stenolog.domain.policy_text import policy_of
 from stenolog.domain.values import Tool
 
 from .checks import StageCheck, checked_list
+from .handoff import Handoff, HandoffTool
 from .model_calls.retries import RetryPolicy
 from .options import Options
 from .output import Output, Shape, as_output
@@ -47,8 +48,9 @@ class Agent:
     unless the policy chooses a history. `metadata` and `tags` return what each answer's `meta` and `tags`
     get; both are pure and quick. `Pins` keeps entries by their tags. `summary` (`AutoSummary`), `memory`
     (`AutoMemory`), `recall` (`AutoRecall`) and `score` (`AutoScore`) run when they are due. `output` is the
-    type of its answers: a class, a JSON Schema, a function or an `Output`. `checks` judge its
-    requests, answers, calls and results before they count.
+    type of its answers: a class, a JSON Schema, a function or an `Output`. `checks` judge its requests,
+    answers, calls and results before they count. `handoffs` are the agents that it may hand on to: agents,
+    their names, or values of `Handoff`.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Agent:
     fallbacks: Sequence[Model] = ()
     output: Output | None = None
     checks: Sequence[StageCheck] = ()
+    handoffs: Sequence[Agent | str | Handoff] = ()
 
     # A dataclass has one type for a field: here `llm` also takes names, and lists of both.
     if TYPE_CHECKING:
@@ -91,6 +94,7 @@ class Agent:
             fallbacks: Sequence[Model | str] = (),
             output: Output | Shape | None = None,
             checks: Sequence[StageCheck] = (),
+            handoffs: Sequence[Agent | str | Handoff] = (),
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -124,6 +128,10 @@ class Agent:
         object.__setattr__(self, "output", as_output(self.output, self.parameters, self.name))
         object.__setattr__(self, "checks", checked_list(self.checks, self.name))
         _check(self.name, "retries", self.retries, RetryPolicy, "RetryPolicy(…)")
+        handoffs = tuple(each if isinstance(each, Handoff) else Handoff(each) for each in self.handoffs)
+        if any(each.to == self.name for each in handoffs):
+            raise CallerError(f"agent {self.name!r}: handoffs: expected other agents, found itself")
+        object.__setattr__(self, "handoffs", handoffs)
 
     def card(self, tools: Sequence[Tool]) -> AgentCard:
         """Return the agent's card, with these tools."""
@@ -153,10 +161,20 @@ class Agent:
     @property
     def own_tools(self) -> tuple[BaseTool, ...]:
         """The tools that its settings add to its `tools`."""
-        is_recorded = self.llm is not None and self.llm.is_recorded
-        if self.output is None or is_recorded or not self.gives_by_tool:
+        # A recorded agent is given those of the recording.
+        if self.llm is not None and self.llm.is_recorded:
             return ()
-        return (self.output.as_tool(),)
+        output = (self.output.as_tool(),) if self.output is not None and self.gives_by_tool else ()
+        handoffs = [each for each in self.handoffs if isinstance(each, Handoff)]
+        names = [each.name for each in handoffs]
+        return (*output, *(HandoffTool(each, names) for each in handoffs))
+
+    def shown(self, card: AgentCard, filter: PolicyLike) -> AgentCard:
+        """Return its card with the policy of a hand-off; None: with its own."""
+        same = self if filter is None else replace(self, policy=filter)
+        chosen = policy(same.policy_with(self.model_of(card))).json
+        unmarked = replace(card, patched=[name for name in card.patched if name != "policy"])
+        return patched(unmarked, self.card(()), policy=chosen)
 
     def keeping(self, card: AgentCard, known: AgentCard | None) -> AgentCard:
         """Return its card with the patches of the known one that it could still have made itself."""
@@ -228,7 +246,7 @@ class Upkeep(ABC):
     def worker(self, agents: Mapping[str, Agent], agent: str) -> Agent:
         """Return the agent that does the work. Raises `CallerError` if it is unknown or has no model."""
         if self.by is None:
-            return replace(agents[agent], tools=())
+            return replace(agents[agent], tools=(), handoffs=())
         found = agents.get(self.by) if isinstance(self.by, str) else self.by
         if found is None or found.llm is None:
             known = ", ".join(repr(name) for name, each in agents.items() if each.llm is not None)
@@ -270,7 +288,7 @@ def check_mode_tools(agents: Iterable[Agent]) -> None:
     Agents with toolboxes, such as MCP servers, are checked once these are open.
     """
     for agent in agents:
-        tools = as_runnables(agent.tools)
+        tools = as_runnables([*agent.tools, *agent.own_tools])
         names = [tool.spec.name for tool in tools if isinstance(tool, BaseTool)]
         fault = unknown_mode_tool(agent, names) if len(names) == len(tools) else ""
         if fault:

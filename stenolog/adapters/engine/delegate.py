@@ -189,7 +189,9 @@ class AgentTool(WorkerTool):
     def _team(self, limits: Limits, lane: LaneState) -> Team:
         # In its caller's own conversation the caller's summary is the one.
         summary = None if self.context == "scope" else self._summary
-        team = Team([replace(self.worker, limits=limits)], join=False, summary=summary)
+        # Its caller waits for its answer, so it hands on to nobody.
+        worker = replace(self.worker, limits=limits, handoffs=())
+        team = Team([worker], join=False, summary=summary)
         team.summary_of_workers = self._summary
         before = self._options.names if self.context == "scope" else frozenset()
         team.options = replace(self._options, lane=lane.address, names=before | {self.worker.name})

@@ -40,11 +40,15 @@ def agents_by_name(agents: Iterable[str]) -> dict[str, str]:
     return {"_".join(name.casefold().split()): name for name in agents}
 
 
-def mentioned(text: str, names: Iterable[str], speaker: str, turns: TurnPolicy | None) -> tuple[str, ...]:
-    """Return the agents that an answer hands on to, in order, without the speaker."""
+def mentioned(
+    text: str, names: Iterable[str], speaker: str, turns: TurnPolicy | None, *, by_name: bool
+) -> tuple[str, ...]:
+    """Return the agents that an answer hands on to, in order, without the speaker.
+
+    Names hand on under a turn rule that says so; if no rule gives the turn, only `by_name`.
+    """
     rule = rule_of(turns)
-    # The turn rule alone says who is next.
-    if rule.tracks_turns and not rule.hands_on(speaker):
+    if not (rule.hands_on(speaker) if rule.tracks_turns else by_name):
         return ()
     return tuple(
         name for name in mentioned_agents(text, {name.casefold(): name for name in names}) if name != speaker

@@ -48,7 +48,7 @@ class Options:
 
     on_unknown: OnUnknown = "tell"
     parallel: int = 16
-    mentions: bool = True
+    mentions: bool | None = None
     prices: Prices = field(default_factory=listed)
     world: Runtime = WORLD
     breaker: Callable[[], CircuitBreaker] = CircuitBreaker

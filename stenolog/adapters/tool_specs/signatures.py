@@ -123,7 +123,7 @@ class Parameters:
         self._calls = [p.name for p in parameters if _is_filled(p)]
         self._taken = [p.name for p in parameters if not _is_filled(p)]
         self._model = _model([p for p in parameters if not _is_filled(p)], name)
-        self.schema = _schema(self._model, name)
+        self.schema = model_schema(self._model, name)
         self.takes_call = bool(self._calls)
 
     def read(self, call: Called) -> Given:
@@ -210,7 +210,11 @@ def _field(parameter: inspect.Parameter) -> tuple[Any, Any]:
     return Annotated[annotation, Field(alias=parameter.name)], default
 
 
-def _schema(model: type[BaseModel], name: str) -> dict[str, Any]:
+def model_schema(model: type[BaseModel], name: str) -> dict[str, Any]:
+    """Return the JSON Schema of a model's fields, of type object.
+
+    Raises `CallerError`, with the name of what they are for, if there is none.
+    """
     try:
         schema: dict[str, Any] = without_titles(model.model_json_schema(schema_generator=SchemaWriter))
     except PydanticUserError as error:

@@ -89,6 +89,7 @@ class RemoteRunner:
             journal = self._journal
             journal.catch_up()
             journal.agents = self._agents(params)
+            journal.options = replace(journal.options, mentions=params.mentions or None)
             self._release_forgotten(params.at_work)
             tools: dict[str, BaseTool] = {name: RemoteTool(name) for name in params.repeatable}
             by_agent = dict.fromkeys(journal.agents, tools)
@@ -211,7 +212,8 @@ class RemoteRunner:
         call = outcomes.ModelCall(*fields, model=card.model, tools=card.tools or ())
         event = outcomes.model_event(outcome, call, self.conversation.log.edge.clock())
         if isinstance(event, AssistantMessage):
-            names = mentioned(event.text, journal.settings.members, lane.agent, journal.settings.turns)
+            settings, by_name = journal.settings, bool(journal.options.mentions)
+            names = mentioned(event.text, settings.members, lane.agent, settings.turns, by_name=by_name)
             event = replace(event, to=tuple(names))
         return (as_recorded(event, is_wanted=not journal.is_unwanted(claim) and journal.is_due(claim)),)
 

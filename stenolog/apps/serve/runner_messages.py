@@ -74,6 +74,8 @@ class ClaimParams(messages.InConversation):
     """The tools whose calls may run twice. Another one's call that was cut off is closed as unknown."""
     limits: messages.Object | None = None
     """The limits of each lane's work, as `stenolog.engine.Limits` has them; null: its defaults."""
+    mentions: bool = False
+    """True: an `@name` in an answer hands on, though no turn rule goes by names."""
     limit: Annotated[int, Field(ge=1, le=1_000)] = 16
     wait: Annotated[float, Field(ge=0, le=messages.LONGEST_WAIT, strict=False)] = 0.0
     """The most seconds to wait for work."""

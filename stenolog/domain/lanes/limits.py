@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from hashlib import sha256
 from typing import Annotated, Any, NamedTuple
 
 from stenolog.domain.base.model import Natural, rule
 from stenolog.domain.base.schema import Check
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.parts import FilePart, ProviderPart, TextPart, ToolCall, UserPart
 from stenolog.domain.values import TurnPolicy, Usage
 
+from .handoffs import is_of_handoff
+from .recent_calls import (
+    MAX_QUOTED,
+    CallRound,
+    RecentCall,
+    belongs,
+    content_of,
+    hash_of,
+    quoted,
+    tried,
+)
 from .state import address
 
 # More than any call can use, so a report beyond it is not believed.
@@ -21,8 +30,6 @@ MAX_TOKENS_PER_CALL = 10**12
 """Tokens of one call, as a tool may report them."""
 # Whole micro-dollars, so that sums of prices are exact.
 MICRO_PER_USD = 1_000_000
-MAX_QUOTED = 60
-"""The number of characters of a call that a reason quotes."""
 
 
 @rule
@@ -33,6 +40,7 @@ class Limits:
     `max_cost` is in USD, `seconds` are of the log's clock. A lane is stuck after `same_call` steps in a row
     with equal calls and results, after two or three such steps repeated `ping_pong` times, after `same_error`
     steps in a row with the same tool error, and after `same_words` answers in a row with the same text.
+    `max_handoffs` counts how often agents have handed on, in the whole conversation.
     """
 
     max_steps: Natural | None = 50
@@ -43,6 +51,7 @@ class Limits:
     same_error: Natural | None = 3
     seconds: Annotated[float, Check(ge=0)] | None = None
     same_words: Natural | None = 3
+    max_handoffs: Natural | None = 20
 
     def fault(self) -> str:
         """Return an error message for a count of 1, or ""."""
@@ -76,35 +85,14 @@ class Tokens(NamedTuple):
         )
 
 
-class RecentCall(NamedTuple):
-    """A call of the lane's last answer: its entry, index and id, and how it is quoted.
-
-    `call` is a hash of its name and arguments, `result` of its result ("": none yet).
-    """
-
-    entry: str
-    nth: int
-    id: str
-    words: str
-    call: str
-    result: str = ""
-    failed: bool = False
-
-
-class CallRound(NamedTuple):
-    """The calls of one step: a hash of calls and results, and a text that quotes them."""
-
-    hash: str = ""
-    words: str = ""
-
-
 class LaneUsage(NamedTuple):
     """The work of a lane since a person last wrote to it, at `since`.
 
     `tokens` are by model, `billed` those of calls that state their cost. `calls` are those of its last
     answer, at `answered`. `last`, `before` and `third` are its last rounds of calls. Repetitions in a row:
     `same` of the last round, `turned` of two alternating rounds, `cycled` of rounds equal to the third
-    before, `failed` of the tool `error`, `again` of the text `said`.
+    before, `failed` of the tool `error`, `again` of the text `said`. `handoffs` is the number of the hand-off
+    that last asked it.
     """
 
     steps: int = 0
@@ -123,6 +111,7 @@ class LaneUsage(NamedTuple):
     again: int = 0
     since: datetime | None = None
     billed: dict[str, Tokens] = {}  # noqa: RUF012 - as above
+    handoffs: int = 0
 
     @property
     def total(self) -> int:
@@ -138,11 +127,13 @@ class UsageByLane(NamedTuple):
     """The account of every lane that has done something, by its address.
 
     `since` is when a person last spoke to all. An answer that is just the `pass_token` repeats nothing.
+    `handoffs` counts those since a person last spoke.
     """
 
     lanes: dict[str, LaneUsage] = {}  # noqa: RUF012 - never changed in place; watch makes a new one
     since: datetime | None = None
     pass_token: str = ""
+    handoffs: int = 0
 
     def lane(self, where: str) -> LaneUsage:
         """Return the account of a lane; an empty one if it has done nothing."""
@@ -157,7 +148,10 @@ def track_usage(accounts: UsageByLane, entry: Entry) -> UsageByLane:
             return _on_user_message(accounts, event, entry.time)
         case AssistantMessage(agent=agent, task=task):
             where = address(agent, task)
-            return _set(accounts, where, _on_answer(accounts.lane(where), event, entry, accounts.pass_token))
+            answered = _on_answer(accounts.lane(where), event, entry, accounts.pass_token)
+            names = event.to if event.purpose == "answer" and event.replaces is None else ()
+            accounts = _set(accounts, where, answered)
+            return _handed_on(accounts, where, names) if names else accounts
         case LlmError(agent=agent, task=task, usage=Usage() as used, model=model):
             where = address(agent, task)
             return _set(accounts, where, _paid(accounts.lane(where), model, used))
@@ -186,6 +180,8 @@ def limit_reached(
         return f"max_steps: {account.steps} steps since the last message"
     if limits.max_tokens and account.total >= limits.max_tokens:
         return f"max_tokens: {account.total:,} of {limits.max_tokens:,} tokens since the last message"
+    if limits.max_handoffs and account.handoffs > limits.max_handoffs:
+        return f"max_handoffs: agents have handed on {account.handoffs} times since a person's last message"
     if limits.max_cost and unpriced:
         return f"max_cost: {no_price(unpriced)}"
     if limits.max_cost and cost is not None and cost >= limits.max_cost * MICRO_PER_USD:
@@ -239,7 +235,22 @@ def _on_user_message(accounts: UsageByLane, message: UserMessage, time: datetime
     if not to:
         # Words without an addressee are for all lanes, so every account begins anew.
         return UsageByLane(since=time, pass_token=accounts.pass_token)
-    return accounts._replace(lanes={**accounts.lanes, **dict.fromkeys(to, NEW._replace(since=time))})
+    if is_of_handoff(message):
+        return _handed_on(accounts, message.author, to)
+    handoffs = accounts.handoffs if message.author_kind == "agent" else 0
+    anew = dict.fromkeys(to, NEW._replace(since=time))
+    return accounts._replace(lanes={**accounts.lanes, **anew}, handoffs=handoffs)
+
+
+def _handed_on(accounts: UsageByLane, by: str, to: Iterable[str]) -> UsageByLane:
+    """Count a hand-off; an account that is older than the person's words to the caller begins anew."""
+    since, number, lanes = accounts.lane(by).since, accounts.handoffs + 1, dict(accounts.lanes)
+    for where in to:
+        account = accounts.lane(where)
+        if since is not None and (account.since is None or account.since < since):
+            account = NEW._replace(since=since)
+        lanes[where] = account._replace(handoffs=number)
+    return accounts._replace(lanes=lanes, handoffs=number)
 
 
 def _decided(accounts: UsageByLane, entry: str, time: datetime) -> UsageByLane:
@@ -275,7 +286,7 @@ def _on_answer(account: LaneUsage, message: AssistantMessage, entry: Entry, pass
     if message.purpose != "answer" or message.replaces is not None:
         return account
     steps = account.steps + 1
-    calls = tuple(_tried(entry.id, nth, call) for nth, call in enumerate(message.tool_calls))
+    calls = tuple(tried(entry.id, nth, call) for nth, call in enumerate(message.tool_calls))
     if calls:
         return account._replace(steps=steps, answered=entry.position, calls=calls, said=CallRound(), again=0)
     kept = {name: getattr(account, name) for name in ("tokens", "billed", "since", "said", "again")}
@@ -284,14 +295,8 @@ def _on_answer(account: LaneUsage, message: AssistantMessage, entry: Entry, pass
     # A pass says the same each time, and is no sign of a lane that is stuck.
     if not words or message.text.strip() == pass_token:
         return rested
-    round = CallRound(_hash((words,)), words if len(words) <= MAX_QUOTED else f"{words[: MAX_QUOTED - 1]}…")
+    round = CallRound(hash_of((words,)), words if len(words) <= MAX_QUOTED else f"{words[: MAX_QUOTED - 1]}…")
     return rested._replace(said=round, again=account.again + 1 if round.hash == account.said.hash else 1)
-
-
-def _tried(entry: str, nth: int, call: ToolCall) -> RecentCall:
-    words = f"{call.name}({call.arguments})"
-    quoted = words if len(words) <= MAX_QUOTED else f"{words[: MAX_QUOTED - 2]}…)"
-    return RecentCall(entry, nth, call.id, quoted, _hash((call.name, call.arguments)))
 
 
 def _resulted(accounts: UsageByLane, result: ToolResult) -> UsageByLane:
@@ -300,7 +305,7 @@ def _resulted(accounts: UsageByLane, result: ToolResult) -> UsageByLane:
         (account.answered, -call.nth, where)
         for where, account in accounts.lanes.items()
         for call in account.calls
-        if not call.result and _belongs(result, call)
+        if not call.result and belongs(result, call)
     ]
     if not found:
         return accounts
@@ -330,14 +335,8 @@ def _usage(given: Mapping[str, object]) -> Usage:
     return Usage(**{kind: known[kind] for kind in known if 0 <= known[kind] < MAX_TOKENS_PER_CALL})
 
 
-def _belongs(result: ToolResult, call: RecentCall) -> bool:
-    if result.call is not None:
-        return (result.call.entry, result.call.index) == (call.entry, call.nth)
-    return result.call_id == call.id
-
-
 def _closed(account: LaneUsage, nth: int, result: ToolResult) -> LaneUsage:
-    came = _hash((str(result.is_error), result.blob, *map(_content, result.parts)))
+    came = hash_of((str(result.is_error), result.blob, *map(content_of, result.parts)))
     calls = tuple(
         call._replace(result=came, failed=result.is_error) if call.nth == nth else call
         for call in account.calls
@@ -346,24 +345,12 @@ def _closed(account: LaneUsage, nth: int, result: ToolResult) -> LaneUsage:
     return _rounded(account) if all(call.result for call in calls) else account
 
 
-def _content(part: UserPart) -> str:
-    match part:
-        case TextPart(text=text):
-            return text
-        case ProviderPart(raw=raw):
-            return raw
-        case FilePart(id=id) if id:
-            return id
-        case _:
-            return part.blob or part.url
-
-
 def _rounded(account: LaneUsage) -> LaneUsage:
     calls, last, before = account.calls, account.last, account.before
     # With the results: the same call that gives something new each time is progress.
-    now = CallRound(_hash(part for each in calls for part in (each.call, each.result)), _call_text(calls))
+    now = CallRound(hash_of(part for each in calls for part in (each.call, each.result)), quoted(calls))
     failing = tuple(each for each in calls if each.failed)
-    error = CallRound(_hash(each.result for each in failing), _call_text(failing)) if failing else CallRound()
+    error = CallRound(hash_of(each.result for each in failing), quoted(failing)) if failing else CallRound()
     same = now.hash == last.hash
     # Equal rounds count once, as `same`: A A A is no turn of A and A.
     again = now.hash == before.hash and not same
@@ -379,16 +366,3 @@ def _rounded(account: LaneUsage) -> LaneUsage:
         error=error,
         failed=0 if not failing else account.failed + 1 if fails else 1,
     )
-
-
-def _call_text(calls: Sequence[RecentCall]) -> str:
-    rest = f" and {len(calls) - 1} more" if len(calls) > 1 else ""
-    return f"{calls[0].words}{rest}" if calls else ""
-
-
-def _hash(parts: Iterable[str]) -> str:
-    whole = sha256()
-    for part in parts:
-        text = part.encode("utf-8", "surrogatepass")
-        whole.update(b"%d:" % len(text) + text)
-    return whole.hexdigest()[:16]

@@ -246,7 +246,8 @@ class TurnState(NamedTuple):
     `passes_in_row` and `failures_in_row` count from there. `last_answer_at` is the position of the last
     answer in turn that was no pass, `last_answer_by` its lane; `previous_answer_at` is that of the last one
     by another lane. `handed_to` are the lanes that the turn goes to next. `end_reason` says why no lane has
-    the turn.
+    the turn. `transfers` are calls of holders that hand on: the caller, and who takes over. `handed_by` are
+    the lanes that have handed on so, the latest last, until the turn comes back to one.
     """
 
     holders: tuple[str, ...] = ()
@@ -261,6 +262,8 @@ class TurnState(NamedTuple):
     previous_answer_at: int = 0
     handed_to: tuple[str, ...] = ()
     end_reason: str = ""
+    transfers: tuple[tuple[str, str], ...] = ()
+    handed_by: tuple[str, ...] = ()
 
 
 class State(NamedTuple):

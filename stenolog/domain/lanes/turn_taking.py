@@ -11,9 +11,10 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
 from stenolog.domain.values import Control, TurnPolicy
 
+from .handoffs import is_of_handoff
 from .lifecycle import BUSY
 from .state import LaneState, State, TurnState, address
-from .turns import CANCELLED, How, NextTurn, TurnView, around, rule_of
+from .turns import CANCELLED, How, NextTurn, TurnView, around, present, rule_of
 
 
 def is_pass(message: AssistantMessage, pass_token: str) -> bool:
@@ -29,9 +30,12 @@ def asked_lanes(state: State, message: UserMessage, position: int) -> tuple[Stat
     """
     if message.author_kind == "system" or not message.in_context:
         return state, NextTurn()
-    rule = rule_of(state.turns)
-    if not rule.opens(message.to):
-        return state, NextTurn(tuple(dict.fromkeys(state.lane(where).address for where in message.to)))
+    rule, is_handoff = rule_of(state.turns), is_of_handoff(message)
+    if is_handoff or not rule.opens(message.to):
+        named = tuple(dict.fromkeys(state.lane(where).address for where in message.to))
+        # The turn comes to these once the lanes that have it now are at rest.
+        later = [other for _, other in state.turn_state.transfers] if is_handoff else ()
+        return state, NextTurn(tuple([where for where in named if where not in later]))
     if not rule.tracks_turns:
         return state, rule.begin(state)
     turn_state = state.turn_state._replace(
@@ -110,6 +114,18 @@ def mentioned_lanes(state: State, where: str, to: Iterable[str]) -> tuple[State,
     return state, ()
 
 
+def transferred(state: State, where: str, other: str) -> State:
+    """Return the state after a call of a lane that hands on; the turn goes on when its holders are at rest.
+
+    A lane without the turn gives none: the hand-off's message asks the other at once.
+    """
+    turn_state = state.turn_state
+    if where not in turn_state.holders or not present(state, (other,)):
+        return state
+    transfers = tuple(dict.fromkeys((*turn_state.transfers, (where, other))))
+    return state._replace(turn_state=turn_state._replace(transfers=transfers))
+
+
 def apply_turn_rule(before: State, now: State, turns: TurnPolicy | None, is_set: bool) -> State:
     """Return the state after a switch of settings: a new rule, or other members.
 
@@ -151,10 +167,39 @@ def after_turn(state: State, entry: Entry) -> tuple[State, NextTurn]:
     # The rule is asked once all holders have come to rest.
     if left:
         return state, NextTurn()
-    following = NextTurn(reason=CANCELLED) if _stops_all(entry.event) else rule.after(state, turn)
-    if turn_state.handed_to:
-        state = state._replace(turn_state=state.turn_state._replace(handed_to=()))
-    return grant_turn(state, following, entry.position)
+    following = NextTurn(reason=CANCELLED)
+    if not _stops_all(entry.event):
+        # A call that hands on comes before the order of the rule.
+        following = _transfers(state) or rule.after(state, turn)
+    handed_by = _handed_by(turn_state, following)
+    if turn_state.handed_to or turn_state.transfers or turn_state.handed_by:
+        changed = state.turn_state._replace(handed_to=(), transfers=(), handed_by=handed_by)
+        state = state._replace(turn_state=changed)
+    line = rule.line(state) if turn_state.transfers else ()
+    granted, turn_given = grant_turn(state, following, entry.position)
+    if turn_state.transfers and not any(where in line for where in turn_given.lanes):
+        # After an agent outside the order, that goes on from where it was.
+        last = turn_state.last_holder
+        granted = granted._replace(turn_state=granted.turn_state._replace(last_holder=last))
+    return granted, turn_given
+
+
+def _transfers(state: State) -> NextTurn | None:
+    """Return the lanes that calls have handed the turn on to; None if there are none."""
+    pairs = [pair for pair in state.turn_state.transfers if present(state, pair[1:])]
+    if not pairs:
+        return None
+    callers, others = (tuple(dict.fromkeys(each)) for each in zip(*pairs, strict=True))
+    return NextTurn(others, f"{' and '.join(callers)} handed on")
+
+
+def _handed_by(turn_state: TurnState, following: NextTurn) -> tuple[str, ...]:
+    """Return the lanes that have handed on and have not had the turn since."""
+    if not following.lanes:
+        return ()
+    handed_by = dict.fromkeys((*turn_state.handed_by, *(caller for caller, _ in turn_state.transfers)))
+    back = [nth for nth, where in enumerate(handed_by) if where in following.lanes]
+    return tuple(handed_by)[: min(back, default=None)]
 
 
 def grant_turn(state: State, given: NextTurn, position: int) -> tuple[State, NextTurn]:

@@ -214,7 +214,9 @@ class Sequential(TurnRule):
             return self.begin(state)
         if failed:
             return NextTurn(reason=f"{turn.lane} failed")
-        at = self.order.index(turn.lane) + 1 if turn.lane in self.order else len(self.order)
+        # After an agent outside the order, to whom one has handed on, it goes on after that one.
+        last = turn.lane if turn.lane in self.order else state.turn_state.last_holder
+        at = self.order.index(last) + 1 if last in self.order else len(self.order)
         line = present(state, self.order[at:])
         return NextTurn(line[:1], f"after {turn.lane}" if line else "each has had its turn")
 
@@ -262,6 +264,40 @@ class Orchestrator(TurnRule):
         if turn.lane == self.agent:
             return NextTurn(reason=f"{self.agent} handed on to nobody")
         return NextTurn(reason=f"nothing new for {self.agent}: {turn.lane} {turn.how}")
+
+
+@register_turn_rule
+@rule
+class ByHandoff(TurnRule):
+    """A person's words go to the agent that was handed to last, else to `first`.
+
+    The turn goes on by calls that hand on. With `returns`, it goes back to the agent that handed on, once the
+    other has answered, failed or left; so a person's words begin with `first` again.
+    """
+
+    name: ClassVar[str] = "handoff"
+    one_at_a_time: ClassVar[bool] = False
+    first: str
+    returns: bool = False
+
+    def line(self, state: State) -> tuple[str, ...]:
+        """Return the first, and all that may be handed to."""
+        return tuple(dict.fromkeys((self.first, *state.members, *state.lanes)))
+
+    def begin(self, state: State) -> NextTurn:
+        """Return the agent that the person talks with."""
+        turn_state = state.turn_state
+        last = () if self.returns and not turn_state.holders else (turn_state.last_holder,)
+        line = present(state, (*filter(None, last), self.first))
+        return NextTurn(line[:1], SPOKEN if line else f"{self.first} is not there")
+
+    def after(self, state: State, turn: TurnView) -> NextTurn:
+        """Return the agent that handed on, if the turn returns."""
+        if turn.how == "cancelled":
+            return NextTurn(reason=CANCELLED)
+        if self.returns and (back := present(state, reversed(state.turn_state.handed_by))):
+            return NextTurn(back[:1], f"back from {turn.lane}")
+        return NextTurn(reason=f"{turn.lane} {turn.how}")
 
 
 @register_turn_rule

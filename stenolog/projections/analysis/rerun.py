@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from stenolog.domain.base.registry import HINT
-from stenolog.domain.card import AgentCard
+from stenolog.domain.card import AgentCard, with_patches
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, NotRegisteredError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
@@ -138,7 +138,8 @@ def _with(entries: Iterable[Entry], cards: Mapping[str, AgentCard]) -> Iterator[
         event = entry.event
         if isinstance(event, ModeSwitch):
             named = cards if entry.position == 1 else [name for name in event.cards if name in cards]
-            changed = {name: cards[name] for name in named}
+            # What was set while it worked has its cause in the log, under any card.
+            changed = {name: with_patches(cards[name], event.cards.get(name)) for name in named}
             entry = entry._replace(event=replace(event, cards={**event.cards, **changed}))
         yield entry
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from stenolog.domain import events
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import LOST, WORDLESS
+from stenolog.domain.lanes.handoffs import is_of_handoff
 from stenolog.domain.lanes.state import address
 from stenolog.domain.lanes.state import in_words as spans_in_words
 from stenolog.domain.parts import (
@@ -26,7 +27,7 @@ from stenolog.domain.verdict import is_refused
 from stenolog.projections.questions import words_of
 
 from .acts import act_in_words, has_failed, is_act, is_of_program, is_result
-from .timeline import CUT_OFF, STOPPED, changes, cut_words, lost_words
+from .timeline import CUT_OFF, HANDED_ON, STOPPED, changes, cut_words, lost_words
 
 USER = "user"
 """The address of the person, whom an agent speaks to unless it names another."""
@@ -57,6 +58,8 @@ def describe(entry: Entry) -> Description:
     match event:
         case events.UserMessage(parts=parts, control=control):
             author = event.author or ("user" if event.author_kind == "person" else event.author_kind)
+            if is_of_handoff(event):
+                return Description(author, f"{HANDED_ON} to {', '.join(event.to)}: {in_words(parts)}")
             return Description(_to(author, event.to), _joined(_control(control), in_words(parts)))
         case events.AssistantMessage(parts=parts):
             lane = address(event.agent, event.task)

@@ -16,6 +16,7 @@ from stenolog.domain import events
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import ERASED, LOST, WORDLESS, erasure_of, is_effects
+from stenolog.domain.lanes.handoffs import is_of_handoff
 from stenolog.domain.lanes.state import State, address, cut_runs, runs_in_words
 from stenolog.domain.lanes.state import in_words as spans_in_words
 from stenolog.domain.lanes.step import fold
@@ -34,6 +35,8 @@ ItemKind: TypeAlias = Literal[
 ]
 OUT_OF_TOKENS = frozenset(("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"))
 """The finish reasons, in small letters, of an answer that was cut at a limit of tokens."""
+HANDED_ON = "handed on"
+"""The detail of the message by which an agent hands on."""
 CUT_OFF = "cut off at its limit of tokens"
 STOPPED = "stopped here"
 ItemStatus: TypeAlias = Literal[CallStatus, "", "retried"]
@@ -157,7 +160,9 @@ def _items(entry: Entry, calls: _Calls, cards: Cards) -> Iterator[TimelineItem]:
     match entry.event:
         case events.UserMessage() as message:
             author = message.author or ("user" if message.author_kind == "person" else message.author_kind)
-            action = message.control.action if message.control else ""
+            action = (
+                message.control.action if message.control else HANDED_ON if is_of_handoff(message) else ""
+            )
             to, parts = tuple(message.to), tuple(message.parts)
             text = message.text or words_of(message.control)
             yield item("message", author=author, text=text, detail=action, to=to, parts=parts)

@@ -100,7 +100,7 @@ class Json(Generic[S]):
 
 Digests: TypeAlias = dict[tuple[int, int], bytes]
 """Digests of entries that were read, by the key of the stream and the position."""
-STATE = persistent(Fold("state", INITIAL, evolve, version=6, state=State))
+STATE = persistent(Fold("state", INITIAL, evolve, version=7, state=State))
 SETTINGS = persistent(Fold("settings", NOTHING, configure, kinds=(ModeSwitch,), version=2, state=Settings))
 
 

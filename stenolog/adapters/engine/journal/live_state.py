@@ -22,7 +22,7 @@ from stenolog.projections.fold import Fold
 # A restart reads no more entries than these, and few writes are made for it.
 KEEP_EVERY = 512
 """The number of entries after which the folds' states are written."""
-WATCH = Fold("watch", UsageByLane(), track_usage, version=5, state=UsageByLane)
+WATCH = Fold("watch", UsageByLane(), track_usage, version=6, state=UsageByLane)
 
 
 class LiveState:

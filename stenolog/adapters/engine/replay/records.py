@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, LlmError, ToolResult, UserMessage
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.lanes.handoffs import is_of_handoff, taking_over
 from stenolog.domain.lanes.state import address
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import CallRef, Control
@@ -36,14 +37,14 @@ class RecordedAnswer(NamedTuple):
 
 
 class RecordedResult(NamedTuple):
-    """Recorded tool call and its result: lane, both positions, both events, and the error after it."""
+    """Recorded tool call and its result: lane, both positions, both events, and what was appended with it."""
 
     lane: str
     made: int
     position: int
     call: ToolCall
     event: ToolResult
-    ended: LlmError | None = None
+    following: tuple[Event, ...] = ()
 
     @property
     def point(self) -> ReplayPoint:
@@ -102,16 +103,19 @@ def recorded_results(entries: list[Entry]) -> Iterator[RecordedResult]:
                 its, arguments=changed.get(CallRef(entry=call.entry, index=call.key.nth)) or its.arguments
             )
             where = address(call.agent, call.task)
-            ended = _ended(entries[at + 1 : at + 2], where)
-            yield RecordedResult(where, answer.position, entry.position, its, entry.event, ended)
+            following = tuple(_following(entry.event, entries[at + 1 : at + 3], where))
+            yield RecordedResult(where, answer.position, entry.position, its, entry.event, following)
 
 
-def _ended(following: Sequence[Entry], lane: str) -> LlmError | None:
-    """Return the verdict that was appended with a result, if it ended the lane."""
-    for entry in following:
+def _following(result: ToolResult, entries: Sequence[Entry], lane: str) -> Iterator[Event]:
+    """Yield what was appended with a result: the verdict that ended its lane, or what handed on."""
+    for entry in entries:
         match entry.event:
             case LlmError(receipt=None) as error if verdict_of(error) is not None:
-                return error if address(error.agent, error.task) == lane else None
+                if address(error.agent, error.task) == lane:
+                    yield error
+                return
+            case ModeSwitch() | UserMessage() as event if taking_over(result) and is_of_handoff(event):
+                yield event
             case _:
-                pass
-    return None
+                return

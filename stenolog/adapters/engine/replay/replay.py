@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Iterable
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.conversation.queries.requests.lanes import api_of
@@ -31,6 +31,7 @@ from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import ModelError, ReplayMismatchError
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog.domain.lanes.handoffs import is_of_handoff
 from stenolog.domain.lanes.state import address
 from stenolog.domain.parts import AssistantPart, ProviderPart, RefusalPart, TextPart, ToolCall, UserPart
 from stenolog.domain.values import Receipt, Tool
@@ -148,7 +149,7 @@ class Replay:
             persona=self._instructions if "persona" in patched else card.persona,
             tools=[_Tool(self, spec) for spec in card.tools or ()],
             parameters=card.parameters,
-            policy=card.policy or None,
+            policy=next((each.policy for each in reversed(cards) if "policy" not in each.patched), None),
             retries=AS_RECORDED,
             card_of=self._card_of,
         )
@@ -242,19 +243,19 @@ class _Tool(BaseTool):
         self.recording = recording
         self.spec = spec
         self.repeat = "safe"
-        self._ended: dict[str, LlmError | None] = {}
+        self._following: dict[str, tuple[Event, ...]] = {}
 
     async def run(self, call: ToolContext) -> ToolOutput:
         found = self.recording.result(call)
         if found is None:
             return ToolOutput(("not recorded",), is_error=True)
         await self.recording.order.turn(found.position, found.made)
-        self._ended[call.key] = found.ended
+        self._following[call.key] = found.following
         return ToolOutput(self.recording.content(found), found.event.is_error, found.event.meta)
 
     def following(self, result: ToolResult, call: ToolContext) -> Iterable[Event]:
-        ended = self._ended.get(call.key)
-        return () if ended is None else (ended,)
+        for event in self._following.get(call.key, ()):
+            yield replace(event, cause=call.position) if isinstance(event, UserMessage) else event
 
 
 def _is_outside(entry: Entry) -> bool:
@@ -262,8 +263,8 @@ def _is_outside(entry: Entry) -> bool:
     match entry.event:
         case UserMessage(author_kind=kind):
             return kind == "person"
-        case ModeSwitch():
-            return True
+        case ModeSwitch() as switch:
+            return not is_of_handoff(switch)
         case _:
             return False
 

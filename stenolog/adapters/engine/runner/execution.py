@@ -306,10 +306,10 @@ class _ModelCall:
             raise
 
     def _mentioned(self, text: str) -> Iterable[str]:
-        settings = self.journal.settings
-        if not self.options.mentions:
+        settings, by_name = self.journal.settings, self.options.mentions
+        if by_name is False:
             return ()
-        return mentioned(text, settings.members, self.lane.agent, settings.turns)
+        return mentioned(text, settings.members, self.lane.agent, settings.turns, by_name=bool(by_name))
 
     def _recovered(self, event: AssistantMessage | LlmError) -> AssistantMessage | LlmError:
         # What a check or a type did not accept is no fault of the model's provider.

@@ -17,6 +17,7 @@ from typing import Any
 
 from stenolog.adapters.engine import approvals
 from stenolog.adapters.engine.agent import Agent, Upkeep, WorkerTool, check_mode_tools, unknown_mode_tool
+from stenolog.adapters.engine.handoff import HandoffTool
 from stenolog.adapters.engine.inputs import (
     AnyConversation,
     Message,
@@ -56,11 +57,11 @@ class Team:
     the agents become members, who hear messages without an addressee; `exclusive`: other members leave.
     `on_unknown`: an interrupted call that may not run again gets a result that says so; with "ask", its lane
     also waits for a person. `parallel`: the most effects under way in a conversation. `mentions`: an `@name`
-    in an answer hands on, and one in a message addresses it unless `to` is given. `prices`: for `max_cost`;
-    None: those of `genai-prices` if it is installed, else a few examples. `breaker` makes a model's circuit
-    breaker. `world`: chance and time. `paranoid`: every request, not one in a hundred, is built again from
-    the file before it is sent; a difference stops the call. `summary`: an `AutoSummary` for agents without
-    one, and for workers with a conversation of their own. `deps`: passed to tools, never recorded.
+    in an answer hands on; None: only under a rule by names, as `Orchestrator`; False: nor in a message.
+    `prices`: for `max_cost`; None: of `genai-prices` if it is installed, else a few examples. `breaker` makes
+    a model's circuit breaker. `world`: chance and time. `paranoid`: each request, not one in a hundred, is
+    built again before it is sent; a difference stops it. `summary`: for agents, and workers, without one.
+    `deps`: passed to tools, never recorded.
 
     Raises `CallerError`.
     """
@@ -75,7 +76,7 @@ class Team:
         exclusive: bool = False,
         on_unknown: OnUnknown = "tell",
         parallel: int = 16,
-        mentions: bool = True,
+        mentions: bool | None = None,
         prices: Prices | None = None,
         breaker: Callable[[], CircuitBreaker] = CircuitBreaker,
         world: Runtime = WORLD,
@@ -320,12 +321,14 @@ class Team:
             LOGGER.warning("%s has all its tools again", agent.name)
         if not failures and (fault := unknown_mode_tool(agent, tools)):
             LOGGER.warning("%s: %s", agent.name, fault)
-        return {
-            name: tool.under(agent, self.options, self.summary_of_workers)
-            if isinstance(tool, WorkerTool)
-            else tool
-            for name, tool in tools.items()
-        }
+        return {name: self._bound(tool, agent) for name, tool in tools.items()}
+
+    def _bound(self, tool: BaseTool, agent: Agent) -> BaseTool:
+        if isinstance(tool, HandoffTool):
+            return tool.among(self.agents, is_alone=bool(self.options.lane))
+        if isinstance(tool, WorkerTool):
+            return tool.under(agent, self.options, self.summary_of_workers)
+        return tool
 
     async def _input(
         self,
@@ -338,7 +341,7 @@ class Team:
         if message is None:
             return None
         names = [to] if isinstance(to, str) and to else list(to)
-        if not isinstance(message, UserMessage) and not names and self.options.mentions:
+        if not isinstance(message, UserMessage) and not names and self.options.mentions is not False:
             # Only without `to`, which says it more plainly than the text.
             names = [*mentioned_agents(words_of(message), agents_by_name(self.agents))]
         if not isinstance(message, str | UserMessage):

@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from stenolog.adapters.agents.command_line import HealthCheck
 from stenolog.adapters.engine.agent import Agent
+from stenolog.adapters.engine.handoff import Handoff
 from stenolog.adapters.engine.model_calls.retries import ATTEMPTS, CircuitBreaker, RetryPolicy
 from stenolog.adapters.engine.team.team import Team
 from stenolog.adapters.engine.upkeep.auto_context import REMEMBER, AutoMemory, AutoSummary
@@ -131,6 +132,7 @@ class TeamFileReader:
             memory=memory,
             recall=make("recall", self._recall, given.recall),
             score=make("score", self._score, given.score),
+            handoffs=make("handoffs", self._handoffs, name, given),
         )
 
     def turns(self) -> TurnRule | None:
@@ -207,6 +209,19 @@ class TeamFileReader:
 
     def _boxes(self, given: schema.AgentTable) -> list[MCPServer]:
         return [self._server(name) for name in given.mcp]
+
+    def _handoffs(self, name: str, given: schema.AgentTable) -> list[Handoff]:
+        known = [agent for agent in self.file.agents if agent != name]
+        for each in given.handoffs:
+            if each.agent not in known:
+                there = ", ".join(known) or "there is none"
+                raise CallerError(f"expected another agent of this file ({there}), found {each.agent!r}")
+        return [self._handoff(each) for each in given.handoffs]
+
+    def _handoff(self, given: schema.HandoffTable) -> Handoff:
+        payload = load_object(given.payload, self.folder) if given.payload else None
+        filtered = _policy(given.filter)
+        return Handoff(given.agent, given.description, payload, filtered, given.name, given.approval)
 
     def _server(self, name: str) -> MCPServer:
         if name not in self.file.mcp:

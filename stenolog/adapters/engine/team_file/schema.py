@@ -89,6 +89,22 @@ class RecallTable(Table):
     limit: Annotated[int, Field(ge=1)] = 3
 
 
+class HandoffTable(Table):
+    """Agent that may be handed to: its name, or a table of options of `Handoff`."""
+
+    agent: str
+    description: str = ""
+    payload: str = ""
+    """A pydantic model, `module:Name`."""
+    filter: Any = None
+    name: str = ""
+    approval: bool = False
+
+
+def _agent(given: object) -> object:
+    return {"agent": given} if isinstance(given, str) else given
+
+
 def _names(given: object) -> object:
     return {"conversations": given} if isinstance(given, list) else given
 
@@ -114,6 +130,7 @@ class AgentTable(Table):
     memory: Annotated[MemoryTable | None, BeforeValidator(_by)] = None
     recall: Annotated[RecallTable | None, BeforeValidator(_names)] = None
     score: Annotated[ScoreTable | None, BeforeValidator(_by)] = None
+    handoffs: list[Annotated[HandoffTable, BeforeValidator(_agent)]] = []
 
 
 class BreakerTable(Table):
@@ -150,7 +167,7 @@ class TeamFileSchema(Table):
     turns: dict[str, Any] = {}
     on_unknown: OnUnknown = "tell"
     parallel: Annotated[int, Field(ge=1)] = 16
-    mentions: bool = True
+    mentions: bool | None = None
     exclusive: bool = False
     prices: dict[str, Any] = {}
     breaker: BreakerTable = BreakerTable()
@@ -205,6 +222,8 @@ def _table(loc: tuple[int | str, ...]) -> type[BaseModel]:
             return ScoreTable
         case ("agents" | "helpers", _, "recall", *_):
             return RecallTable
+        case ("agents" | "helpers", _, "handoffs", *_):
+            return HandoffTable
         case ("agents" | "helpers", _, *_):
             return AgentTable
         case ("mcp", _, *_):
