@@ -158,7 +158,8 @@ FAULTS = {
 }
 AGENT_FAULTS = {
     "toolz = []": "agents.a.toolz: no such key; expected one of model, persona,",
-    "model = 3": "agents.a.model: expected a table, found 3",
+    "model = 3": "agents.a.model.0: expected a table, found 3",
+    "model = ['openai:x', 3]": "agents.a.model.1: expected a table, found 3",
     "model = 'gpt'": "agents.a.model: expected a model as openai:NAME, ",
     "model = { use = 'cli:cat', modus = 'x' }": "model: modus: no such option; expected one of mode,",
     "model = { use = 'cli:cat', health = { pong = 'x' } }": "expected ping, after, timeout or every; found",
@@ -181,7 +182,8 @@ AGENT_FAULTS = {
     "limits = { steps = 1 }": "no such field: steps",
     "retries = { base = 'x' }": "agents.a.retries.base: expected a valid number",
     "retries = { attempts = { x = 1 } }": "attempts: expected of rate_limited,",
-    "retries = { bas = 1 }": "expected attempts, base, max_delay or max_retry_after; found 'bas'",
+    "retries = { bas = 1 }": "falls_back; found 'bas'",
+    "retries = { falls_back = ['slow'] }": "falls_back: expected of timeout, network,",
     "timeouts = { first_token = -1 }": "timeouts.first_token: expected greater than or equal to 0, found -1",
     "[prices.m]\ninput = 'x'": "prices: 'm': input: expected USD per million tokens, found 'x'",
 }

@@ -9,11 +9,11 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial, reduce
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -34,6 +34,7 @@ from stenolog.adapters.tools.functions import ToolLike, as_runnables, tool
 from stenolog.adapters.tools.functions import checked as checked_function
 from stenolog.adapters.tools.mcp import MCPServer
 from stenolog.domain.errors import CallerError
+from stenolog.domain.events import ErrorCategory
 from stenolog.domain.lanes.limits import Limits
 from stenolog.domain.lanes.turns import TURN_RULES, TurnRule
 from stenolog.domain.lanes.turns import load as rule
@@ -121,7 +122,7 @@ class TeamFileReader:
         make("summary", _check_cut, given)
         return Agent(
             name,
-            llm=make("model", self._model, given.model, given) if given.model else None,
+            llm=make("model", self._models_of, given) if given.model else None,
             persona=make("persona_file", self._persona, given),
             tools=[*make("tools", self._tools, given), *make("mcp", self._boxes, given)],
             parameters=given.parameters,
@@ -152,6 +153,9 @@ class TeamFileReader:
         """Make a value; an error names its place in the file."""
         with self.at(place):
             return make(*given)
+
+    def _models_of(self, given: schema.AgentTable) -> list[Model]:
+        return [self._model(use, given) for use in given.model or ()]
 
     def _model(self, use: schema.UseTable, given: schema.AgentTable) -> Model:
         """Return an agent's model; equal ones are shared, unless they are scripts."""
@@ -287,8 +291,12 @@ def _retries(given: Mapping[str, Any]) -> RetryPolicy:
     attempts = given.get("attempts", {})
     if isinstance(attempts, dict) and (strange := sorted(attempts.keys() - ATTEMPTS.keys())):
         raise CallerError(f"attempts: expected of {', '.join(ATTEMPTS)}; found {strange[0]!r}")
-    if strange := sorted(given.keys() - {"attempts", "base", "max_delay", "max_retry_after"}):
-        raise CallerError(f"expected attempts, base, max_delay or max_retry_after; found {strange[0]!r}")
+    known = [each.name for each in fields(RetryPolicy)]
+    if strange := sorted(given.keys() - {*known}):
+        raise CallerError(f"expected one of {', '.join(known)}; found {strange[0]!r}")
+    after, kinds = given.get("falls_back", ()), get_args(ErrorCategory)
+    if isinstance(after, list) and (strange := sorted({*map(str, after)} - {*kinds})):
+        raise CallerError(f"falls_back: expected of {', '.join(kinds)}; found {strange[0]!r}")
     merged = {**ATTEMPTS, **attempts} if isinstance(attempts, dict) else attempts
     return RETRIES.validate_python({**given, "attempts": merged})
 

@@ -38,7 +38,13 @@ class UseTable(Table):
         return dict(self.__pydantic_extra__ or {})
 
 
+def _uses(given: object) -> object:
+    return given if isinstance(given, list) else [given]
+
+
 Use = Annotated[UseTable, BeforeValidator(_use)]
+Uses = Annotated[list[Use], BeforeValidator(_uses), Field(min_length=1)]
+"""One, or several in the order in which they are tried."""
 Seconds = Annotated[float, Field(ge=0, strict=False)]
 """0: for ever."""
 
@@ -116,7 +122,7 @@ def _by(given: object) -> object:
 class AgentTable(Table):
     """An agent."""
 
-    model: Use | None = None
+    model: Uses | None = None
     persona: str = ""
     persona_file: str = ""
     tools: list[Use] = []
