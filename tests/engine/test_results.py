@@ -17,7 +17,7 @@ from stenolog.errors import CallerError, ModelError
 from stenolog.models import ModelRequest, Scripted
 from stenolog.parts import FilePart, ImagePart, TextPart
 from stenolog.requests import FORMATS
-from stenolog.tools import Attachment, tool
+from stenolog.tools import Attachment, ToolContext, tool
 from tests.engine.given import answers, call, errors, opened, run
 from tests.postgres.crash_points import crash_points
 
@@ -42,6 +42,12 @@ def ended(team: Team, talk: Conversation, *said: Any) -> RunResult:
 def sell() -> str:
     """Sell."""
     return "sold"
+
+
+@tool
+async def find(call: ToolContext) -> str:
+    """Find."""
+    return str(await call.ask("What?"))
 
 
 class TestResults:
@@ -86,17 +92,19 @@ class TestResults:
             ((), Limits(), "failed", "other"),
             (([call("look")],), Limits(max_steps=1), "limit", "budget"),
             (([call("sell")],), Limits(), "approval", ""),
+            (([call("find")],), Limits(), "question", ""),
             ((ModelError("cancelled", "stopped"),), Limits(), "cancelled", ""),
         ],
     )
     def test_a_result_says_why_the_run_ended(
         self, talk: Conversation, turns: Any, limits: Limits, why: str, category: str
     ) -> None:
-        result = ended(Team([agent(*turns, limits=limits, tools=[sell])]), talk, "Go")
+        result = ended(Team([agent(*turns, limits=limits, tools=[sell, find])]), talk, "Go")
 
         assert result.why == why
         assert (result.error.category if result.error else "") == category
-        assert [each.name for each in result.pending] == (["sell"] if why == "approval" else [])
+        waits = {"approval": ["sell"], "question": ["find"]}
+        assert [each.name for each in result.pending] == waits.get(why, [])
 
     @pytest.mark.parametrize("context", ["fresh", "fork", "scope"])
     def test_a_worker_that_waits_ends_the_run_and_each_run_counts_its_own_calls(

@@ -114,7 +114,7 @@ class RunCollector:
         if self.error is not None:
             return "limit" if self.error.category == "budget" else "failed"
         if pending:
-            return "approval"
+            return "question" if all(each.question for each in pending) else "approval"
         return "cancelled" if _is_cancelled(self.entries) else "rest"
 
 

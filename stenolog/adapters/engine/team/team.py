@@ -136,9 +136,8 @@ class Team:
         Yields each entry as it is appended, and each piece of an answer as it streams. If the caller stops
         iterating, the run stops, and the next one continues. A list, such as `["look", Path("a.png")]`, is a
         message with files. One with an `id` is sent once, however often the program runs. `deps` replace the
-        team's. Raises
-        `CallerError` for a file that cannot be read, `AgentNotFoundError`, `UnsupportedVersionError`,
-        `ReplayMismatchError`, `DuplicateIdError`, `StoreTimeoutError`, `StoreError`.
+        team's. Raises `CallerError` for a file that cannot be read, `AgentNotFoundError`, `StoreError`,
+        `UnsupportedVersionError`, `ReplayMismatchError`, `DuplicateIdError`, `StoreTimeoutError`.
         """
         words = await self._input(conversation, message, to, id, on_input)
         async with self._runner(conversation, words, deps) as runner:
