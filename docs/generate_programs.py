@@ -23,6 +23,8 @@ TITLES = {
     "typed_output": "An answer that is an object",
     "overflow": "A chat that outgrows its model",
     "fall_back": "A second model",
+    "question": "A tool that asks a person",
+    "check": "A check of answers",
     "picture": "A picture",
     "memory": "An agent that keeps facts",
     "server": "A server with a stop button",

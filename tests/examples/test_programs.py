@@ -37,6 +37,8 @@ SAID = {
     "typed_output": ["Paris"],
     "overflow": ["> Hello", "> Hello", "> Hello", "> "],
     "fall_back": ["Hello"],
+    "question": ["Which train? 1 seats at Hello"],
+    "check": ["Answer without a greeting."],
     "picture": ["What is this?"],
     "memory": ["Paris", "> "],
     "evaluation": ["openai:gpt-5.2 Where is Paris?", "openai:gpt-5-mini Where is Rome?", '{"score": 0.5,'],
