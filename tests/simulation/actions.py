@@ -129,7 +129,7 @@ async def cancel(stage: Stage, process: Process, number: int, which: int) -> lis
     return await process.team.cancel(process.log[_name(stage, which)], agent)
 
 
-@action(1)
+@action(2)
 async def resume(stage: Stage, process: Process, number: int, which: int) -> list[Entry]:
     """Tell all that have failed to go on."""
     return await process.team.resume(process.log[_name(stage, which)])

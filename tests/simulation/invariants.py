@@ -22,6 +22,7 @@ from stenolog.projections.requests.builder import build_reference
 from stenolog.requests import Request, validate
 
 from .orders import Orders
+from .world import World
 
 TEAM = ("ann", "bob")
 """The agents whose lanes every run works on; only its caller runs a worker's lane."""
@@ -43,6 +44,7 @@ class Known:
     state: State = INITIAL
     outcomes: Counter[tuple[object, ...]] = field(default_factory=Counter)
     inherited: int = 0
+    to_edit: list[int] = field(default_factory=list)
     is_of_summariser: bool = False
     """True for a fork in which others than the summariser stay at rest, whatever they were at."""
     is_erased: bool = False
@@ -52,14 +54,16 @@ class Known:
 class Watcher:
     """Reads the log after each commit, and compares it with what it read before and with other processes.
 
-    `apis` are those of the models. One in `every` of the requests that were sent is built again.
+    `world` has the APIs of models, and the verdicts of checks. One in `every` of the requests that were sent
+    is built again.
     """
 
-    def __init__(self, path: str, apis: dict[str, str], every: int = 1) -> None:
+    def __init__(self, path: str, world: World, every: int = 1) -> None:
         self.path = path
+        self.world = world
         self.log: Log = stenolog.open(path, synchronous="normal")
         self.known: dict[str, Known] = {}
-        self.apis = apis
+        self.apis = world.api
         self.every = every
         self._seen = 0
 
@@ -78,6 +82,7 @@ class Watcher:
             self._check_chain(conversation, known)
             for entry in new:
                 self._take(name, known, entry)
+            self._check_edits(name, known)
             if known.orders.owes:
                 raise BrokenInvariantError(f"handoff: {name}: {known.orders.owes} has no message of it")
         return grown
@@ -244,6 +249,8 @@ class Watcher:
                     f"outcomes: {name}: two of one effect, {outcome}, at {entry.position}"
                 )
         event = entry.event
+        if isinstance(event, AssistantMessage) and event.agent in TEAM and event.purpose == "answer":
+            self._check_verdict(name, known, event, entry.position)
         if not isinstance(event, AssistantMessage | LlmError) or event.receipt is None:
             return
         if entry.position % self.every == 0 and not known.is_erased:
@@ -274,6 +281,20 @@ class Watcher:
                 yield "model", agent, task, receipt.view
             case _:
                 pass
+
+    def _check_edits(self, name: str, known: Known) -> None:
+        """Check that answers that a check replaced have their edits behind them, in the same commit."""
+        for position in known.to_edit:
+            behind = known.entries[position].event if position < len(known.entries) else None
+            if getattr(behind, "replaces", None) != position:
+                raise BrokenInvariantError(f"checks: {name}: the answer at {position} was not replaced")
+        known.to_edit.clear()
+
+    def _check_verdict(self, name: str, known: Known, said: AssistantMessage, position: int) -> None:
+        if fault := self.world.judge.fault(said, is_typed=self.world.is_typed[said.agent]):
+            raise BrokenInvariantError(f"{fault}: {name}: at {position}")
+        if said.receipt is not None and self.world.judge.verdicts.get(said.text) == "replace":
+            known.to_edit.append(position)
 
     def _check_receipt(
         self, name: str, known: Known, entry: Entry, event: AssistantMessage | LlmError

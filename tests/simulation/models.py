@@ -50,8 +50,8 @@ class Talker(Model):
             yield ResponseDelta(0, "text", "I beg")
             await asyncio.sleep(0.2)
             raise ModelError(FAILURES[failure - 1], "as decided", retry_after=choose(f"{me}.again", 0.2, 50))
-        said = f"answer {world.asked}"
-        if choose(f"{me}.hands_on", 0.1):
+        said = self._answer(choose(f"{me}.misfits", 0.25))
+        if not self.is_typed and choose(f"{me}.hands_on", 0.1):
             said += " @bob" if self.agent == "ann" else " @ann"
         if choose(f"{me}.streams", 0.3):
             for word in said.split():
@@ -65,6 +65,8 @@ class Talker(Model):
             name = names[choose(f"{me}.tool", 0.7, len(names) - 1)]
             arguments = ARGUMENTS.get(name.partition("_")[0], "{}")
             parts.append(ToolCall(id=f"c{world.asked}-{nth}", name=name, arguments=arguments))
+        if self.is_typed and not calls and "final_answer" in json.dumps(prompt.body.get("tools", "")):
+            parts = [ToolCall(id=f"f{world.asked}", name="final_answer", arguments=said)]
         session = (prompt.session or f"session {world.asked}") if self.remembers else ""
         yield ModelResponse(tuple(parts), usage=Usage(input=10, output=5), session=session)
 
@@ -79,6 +81,15 @@ class Talker(Model):
         delegates = self.agent == "ann" and self.world.delegates
         others = [f"transfer_to_{other}" for other in self.world.hands_to.get(self.agent, ())]
         return [*TOOLS[self.agent], *(["ask_eve"] if delegates else []), *others]
+
+    @property
+    def is_typed(self) -> bool:
+        """True if the answers of its agent have a type."""
+        return self.world.is_typed[self.agent]
+
+    def _answer(self, misfits: int) -> str:
+        number = self.world.asked
+        return json.dumps({"n": number}) if self.is_typed and not misfits else f"answer {number}"
 
     def _check_length(self, prompt: ModelRequest) -> None:
         """Refuse what is longer than the model takes, and say so in numbers or not."""

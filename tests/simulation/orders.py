@@ -57,12 +57,14 @@ class Orders:
         return next((card for position, card in reversed(found) if at is None or position <= at), AgentCard())
 
     def _taken(self, entry: Entry) -> Iterator[str]:
-        if self.owes:
+        if self.owes and not getattr(entry.event, "fork", False):
             yield self._handed_on(entry.event)
         match entry.event:
             case ModeSwitch() as switch:
                 for agent, card in switch.cards.items():
                     yield self._card(agent, card or AgentCard(), entry.position, switch)
+                if switch.fork:
+                    self.owes = ""
                 if switch.turns is not UNCHANGED:
                     self.by_rule = switch.turns is not None
                 if switch.joins or switch.leaves or switch.turns is not UNCHANGED:

@@ -119,7 +119,7 @@ class Simulation:
         self.decisions = Decisions(run.seed, run.decisions)
         self.odds = ODDS[self.decisions.choose("wild", 0.8, len(ODDS) - 1)]
         self.world = World(self.decisions)
-        self.watcher = Watcher(self.path, self.world.api, every=1 if thorough else 2)
+        self.watcher = Watcher(self.path, self.world, every=1 if thorough else 2)
         self.names = ["demo"]
         self.commits = 0
         self.fault = ""

@@ -12,7 +12,7 @@ import pytest
 from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.engine import agent
 from stenolog.adapters.engine.journal.journal import Journal
-from stenolog.adapters.engine.runner import execution
+from stenolog.adapters.engine.runner import execution, judging
 from stenolog.adapters.store.sqlite import appends as sqlite_appends
 from stenolog.adapters.store.sqlite.statements import claim_rows
 from stenolog.adapters.store.sqlite.turn.transaction import Transaction
@@ -90,6 +90,20 @@ def forgotten_answer(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(execution, "answered_questions", lambda *_: [])
 
 
+def forgotten_verdict(patch: pytest.MonkeyPatch) -> None:
+    """Take every answer, whatever its type and the checks say."""
+
+    async def judged(judge: Any, answer: Any) -> Any:
+        return answer
+
+    patch.setattr(judging.AnswerJudge, "judged", judged)
+
+
+def forgotten_edit(patch: pytest.MonkeyPatch) -> None:
+    """Append an answer without the one that a check put in its place."""
+    patch.setattr(judging.AnswerJudge, "edits", lambda *_: ())
+
+
 def forgotten_patch(patch: pytest.MonkeyPatch) -> None:
     """Start with the program's own cards, whatever was set at work."""
     patch.setattr(agent, "with_patches", lambda card, known, gone=(): card)
@@ -123,6 +137,8 @@ def forgotten_limit(patch: pytest.MonkeyPatch) -> None:
         stale_snapshot,
         forgotten_end,
         forgotten_answer,
+        forgotten_verdict,
+        forgotten_edit,
         forgotten_patch,
         first_model,
         forgotten_limit,

@@ -8,8 +8,9 @@ from typing import Any
 
 from stenolog.adapters.engine.model_calls import dispatch
 from stenolog.context import Budget, FullHistory, LastN, TruncateToolOutput
-from stenolog.engine import Agent, AgentTool, AutoSummary, Parallel, RoundRobin, Team
+from stenolog.engine import Agent, AgentTool, AutoSummary, Output, Parallel, RoundRobin, Team
 
+from .checks import SCHEMA, Judge
 from .decisions import Decisions
 from .models import Talker
 from .process import Process
@@ -58,6 +59,9 @@ class World:
         self.turns = (None, RoundRobin(max_rounds=2), Parallel())[choose("turns", 0.4, 2)]
         self.delegates = ("", "fresh", "fork", "scope")[choose("delegates", 0.4, 3)]
         self.on_unknown = ("tell", "ask")[choose("on_unknown", 0.2)]
+        self.is_typed = {name: name != "zoe" and bool(choose(f"typed.{name}", 0.2)) for name in NAMES}
+        self.is_judged = {name: bool(choose(f"judged.{name}", 0.25)) for name in NAMES}
+        self.judge = Judge(decisions)
         self.hands_to: dict[str, list[Any]] = {}
         if "handoffs" in HAS and (how := choose("handoffs", 0.4, 3)):
             from stenolog import engine
@@ -93,6 +97,10 @@ class World:
             if self.is_instructed[name]:
                 more["persona"] = instructions
         is_member = name in ("ann", "bob")
+        if self.is_typed[name]:
+            more["output"] = Output(SCHEMA)
+        if is_member and self.is_judged[name]:
+            more["checks"] = self.judge.checks
         summary = AutoSummary(by=self.alone("zoe")) if is_member and self.summarises[name] else None
         return Agent(name, llm=llm, tools=its, policy=self.policy[name], summary=summary, **more)
 
