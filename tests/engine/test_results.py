@@ -12,7 +12,7 @@ import pytest
 import stenolog
 from stenolog import Conversation, Team, ToolCall, UserMessage
 from stenolog.analysis import usage
-from stenolog.engine import Agent, AgentTool, Limits, Replay, RunResult, StreamDelta
+from stenolog.engine import Agent, AgentTool, AskPerson, Limits, Replay, RunResult, StreamDelta, after_answer
 from stenolog.errors import CallerError, ModelError
 from stenolog.models import ModelRequest, Scripted
 from stenolog.parts import FilePart, ImagePart, TextPart
@@ -106,6 +106,12 @@ class TestResults:
         waits = {"approval": ["sell"], "question": ["find"]}
         assert [each.name for each in result.pending] == waits.get(why, [])
 
+    def test_an_answer_that_a_check_holds_back_waits_for_a_person(self, talk: Conversation) -> None:
+        held = after_answer(lambda answer: AskPerson("Is it so?"))
+        result = ended(Team([agent("One.", checks=[held])]), talk, "Go")
+
+        assert (result.why, result.error is not None, result.pending) == ("approval", True, ())
+
     @pytest.mark.parametrize("context", ["fresh", "fork", "scope"])
     def test_a_worker_that_waits_ends_the_run_and_each_run_counts_its_own_calls(
         self, talk: Conversation, context: Any
@@ -127,6 +133,7 @@ class TestResults:
             if isinstance(entry.event, stenolog.AssistantMessage) and entry.event.usage is not None
             if entry.event.receipt is not None and (name == talk.name or entry.event.agent == "w")
         ]
+        assert (waits.cost, done.cost) == (0.0, 0.0)
         assert waits.usage.output + done.usage.output == sum(each.output for each in used)
         assert waits.usage.input + done.usage.input == sum(each.input for each in used)
 

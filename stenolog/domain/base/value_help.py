@@ -64,7 +64,7 @@ def no_such_field(strangers: Sequence[str], names: Sequence[str]) -> str:
     hints = [hint for each in strangers if (hint := _closest(each, names))]
     question = f"; did you mean {' and '.join(hints)}?" if hints else ""
     if "blob" in names and BYTES.intersection(strangers):
-        question = "; give bytes to the log first: blob=log.blobs.put(data)."
+        question = '; give bytes to the log first: blob=log.blobs.put(data), or to a team: ["look", data].'
     return f"no such field: {', '.join(strangers)}{question or '.'} There are {', '.join(names) or 'none'}"
 
 

@@ -10,9 +10,10 @@ from typing import Any, Literal, TypeAlias
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine import approvals
-from stenolog.adapters.engine.agent import Agent
+from stenolog.adapters.engine.agent import Agent, WorkerTool
 from stenolog.adapters.engine.options import EntryAppended, RunEvent
 from stenolog.adapters.engine.output import LastAnswer
+from stenolog.adapters.models.base import Model
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import AgentNotFoundError, ModelError
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult, UserMessage
@@ -20,6 +21,7 @@ from stenolog.domain.lanes.limits import MICRO_PER_USD
 from stenolog.domain.lanes.state import address
 from stenolog.domain.policy import FullHistory
 from stenolog.domain.values import Control, Usage
+from stenolog.domain.verdict import verdict_of
 from stenolog.projections.prices import Price, Prices
 from stenolog.projections.views.usage import UsageTotals, usage
 
@@ -34,8 +36,9 @@ class RunResult:
 
     `answer` is the text of the last answer, `output` that of an agent with a typed output, else the text.
     `usage` and `cost`, in USD, are those of this run's model calls, workers included; `cost` is None if a
-    model has no price. `entries` are the new ones. `why` says why the run ended; if it failed or a limit
-    stopped it, `error` has the category and the message. `pending` are the calls that wait for a person.
+    model has no price. `entries` are the new ones. `why` says why the run ended. `error` has the category and
+    the message if it failed, a limit stopped it, or a check asks a person. `pending` are the calls that wait
+    for one.
     """
 
     answer: str
@@ -111,8 +114,12 @@ class RunCollector:
 
     def why(self, pending: Sequence[approvals.PendingApproval]) -> RunEnd:
         """Return why the run ended."""
-        if self.error is not None:
-            return "limit" if self.error.category == "budget" else "failed"
+        if (error := self.error) is not None:
+            verdict = verdict_of(error)
+            # A check asks a person about what an agent was sent, or has answered.
+            if verdict is not None and verdict.kind == "held":
+                return "approval"
+            return "limit" if error.category == "budget" else "failed"
         if pending:
             return "question" if all(each.question for each in pending) else "approval"
         return "cancelled" if _is_cancelled(self.entries) else "rest"
@@ -126,8 +133,7 @@ def result_of_run(
     if id and not run.last.has_answered:
         run.last.take_after(conversation, id)
     used = _used(conversation, run.entries, before)
-    models = [model for agent in run.agents.values() for model in agent.models]
-    free = [Price(model.name, 0, 0, 0) for model in models if model.charges == "nothing"]
+    free = [Price(llm.name, 0, 0, 0) for llm in _models(run.agents.values()) if llm.charges == "nothing"]
     cost, tokens = used.cost((*prices, *free)), used.sum._asdict()
     return RunResult(
         answer=run.last.text,
@@ -140,6 +146,12 @@ def result_of_run(
         pending=tuple(pending),
         conversation=conversation,
     )
+
+
+def _models(agents: Iterable[Agent]) -> Iterator[Model]:
+    for agent in agents:
+        yield from agent.models
+        yield from _models(tool.worker for tool in agent.tools if isinstance(tool, WorkerTool))
 
 
 def worker_positions(conversation: Conversation) -> dict[str, int]:
