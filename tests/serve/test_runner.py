@@ -162,8 +162,7 @@ def test_a_failure_is_sorted_by_its_status_and_words(
 ) -> None:
     [work] = call.claim()
     call("settle", fence=work["fence"], outcome={"failure": failure})
-    error = log["demo"][-1].event
-    assert isinstance(error, LlmError)
+    [error] = [entry.event for entry in log["demo"] if isinstance(entry.event, LlmError)]
     assert error.category == category
     assert "sk-abc" not in error.message
 

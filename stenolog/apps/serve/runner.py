@@ -17,6 +17,7 @@ from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.adapters.conversation.queries.requests.lanes import api_of
 from stenolog.adapters.engine.agent import Agent
 from stenolog.adapters.engine.journal import recovery
+from stenolog.adapters.engine.journal.after_failure import FailedCall, patch_after, recovered
 from stenolog.adapters.engine.journal.effect_names import key
 from stenolog.adapters.engine.journal.journal import Journal
 from stenolog.adapters.engine.journal.work import ClaimedEffect, Poll
@@ -28,14 +29,16 @@ from stenolog.adapters.store.contract.roles import Presence
 from stenolog.adapters.store.contract.values import Claim
 from stenolog.adapters.tools.base import BaseTool, ToolContext, ToolOutput
 from stenolog.adapters.tools.results import failed, result_of
+from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import AgentNotFoundError, ClaimLostError, InvalidEventError, VersionConflictError
-from stenolog.domain.events import AssistantMessage, Event
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch
 from stenolog.domain.lanes.effects import MODEL, RunTool, as_recorded, ref
-from stenolog.domain.lanes.state import named_call
-from stenolog.domain.values import CallRef, Tool
+from stenolog.domain.lanes.state import LaneState, named_call
+from stenolog.domain.values import CallRef, Receipt, Tool
 from stenolog.projections.formats.deltas import ResponseDelta
 from stenolog.projections.requests import LaneId
+from stenolog.projections.requests.request import known_policy
 from stenolog.projections.requests.sendable import no_agent
 
 from . import outcomes
@@ -45,9 +48,10 @@ from .runner_messages import ClaimParams, Outcome
 class RemoteModel(Model):
     """A model that the other program calls; here only the form of its requests."""
 
-    def __init__(self, name: str, api: str) -> None:
+    def __init__(self, name: str, api: str, provider: str = "") -> None:
         self.name = name
         self.api = api
+        self.provider = provider  # type: ignore[misc]
 
     def stream(self, prompt: ModelRequest) -> NoReturn:
         """Fail: the other program asks the model."""
@@ -215,7 +219,23 @@ class RemoteRunner:
             settings, by_name = journal.settings, bool(journal.options.mentions)
             names = mentioned(event.text, settings.members, lane.agent, settings.turns, by_name=by_name)
             event = replace(event, to=tuple(names))
-        return (as_recorded(event, is_wanted=not journal.is_unwanted(claim) and journal.is_due(claim)),)
+        is_wanted = not journal.is_unwanted(claim) and journal.is_due(claim)
+        if is_wanted and receipt is not None and isinstance(event, LlmError):
+            return self._recovered(event, lane, card, receipt)
+        return (as_recorded(event, is_wanted=is_wanted),)
+
+    def _recovered(
+        self, error: LlmError, lane: LaneState, card: AgentCard, receipt: Receipt
+    ) -> Sequence[Event]:
+        """Return a failure, and what a request that was too long tells of its model's limit."""
+        model = RemoteModel(card.model, receipt.api.partition("@")[0], card.provider)
+        sent = self.conversation.request(
+            lane.agent, receipt.view, model.api, task=lane.task, policy=known_policy(receipt)
+        )
+        made = FailedCall(Agent(lane.agent, model), model, sent, lane)
+        after = patch_after(error, made, card)
+        patches = () if after is None else (ModeSwitch(cards={lane.agent: after}),)
+        return (recovered(error, made, self.conversation.log.edge.clock()), *patches)
 
     def _call(self, claim: Claim) -> tuple[AssistantMessage, CallRef, RunTool | None]:
         position, _, nth = claim.effect.removeprefix("tool ").partition("/")
