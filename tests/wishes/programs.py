@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pydantic import BaseModel
 
-from stenolog import Conversation
+from stenolog import Conversation, UserMessage
 from stenolog.context import Budget
 from stenolog.engine import Agent, AutoSummary, Output, Runtime, Situation, Team
 from stenolog.errors import ModelError
-from stenolog.events import AssistantMessage, LlmError
+from stenolog.events import AssistantMessage, LlmError, ModeSwitch
 from stenolog.tools import ToolContext, tool
 
 from .world import Asked, Program, World, call
@@ -138,16 +138,15 @@ def typed_by_tool(world: World, runtime: Runtime) -> Team:
 def typed_by_function(world: World, runtime: Runtime) -> Team:
     """Return a team whose agent gives an invoice to a function, which has an effect."""
 
+    @tool(repeat="safe")
     def book(euro: int) -> Invoice:
         """Book an invoice."""
         if euro > 100:
             raise ValueError("at most 100 euro")
-        world.effects.append(f"book {len(world.effects)}")
+        world.do(f"book {euro}")
         return Invoice(euro=euro)
 
     def turn(asked: Asked) -> object:
-        if asked.knows("c2"):
-            return "I do not know if it is booked."
         return call("book", "c2", euro=12) if asked.has("at most") else call("book", "c1", euro=1200)
 
     return Team([Agent("clerk", llm=world.model(turn), output=book)], world=runtime)
@@ -186,6 +185,69 @@ def told_all(conversation: Conversation, world: World) -> Iterator[str]:
             yield f"messages: {messages}"
 
 
+# A question from inside a tool.
+
+
+def asking(world: World, runtime: Runtime) -> Team:
+    """Return a team whose tool asks twice before it acts."""
+
+    @tool(repeat="keyed")
+    async def pay(context: ToolContext) -> str:
+        """Pay."""
+        account = await context.ask("Which account?", choices=["current", "savings"])
+        euro = await context.ask("How much?", schema=int)
+        world.do(f"pay {account} {euro} {context.key}")
+        return f"{euro} euro were paid from {account}"
+
+    def turn(asked: Asked) -> object:
+        return "It is paid." if asked.knows("c1") else call("pay", "c1")
+
+    return Team([Agent("clerk", llm=world.model(turn), tools=[pay])], world=runtime)
+
+
+def asked_once(conversation: Conversation, world: World) -> Iterator[str]:
+    """Yield a fault if a question was asked twice, or something else was done than answered."""
+    events = (entry.event for entry in conversation.entries())
+    controls = [e.control.action for e in events if isinstance(e, UserMessage) and e.control]
+    if not any("savings 12" in each for each in world.effects) or controls != ["ask", "answer"] * 2:
+        yield f"{controls}, {world.effects}"
+
+
+# A tool that ends the run, and what a program passes to it.
+
+
+@dataclass
+class Bank:
+    """What a program passes to its tools: never recorded."""
+
+    secret: str = "a-token-of-the-bank"
+
+
+def ending(world: World, runtime: Runtime) -> Team:
+    """Return a team whose tool ends the run, by what the program passes to it."""
+
+    @tool(ends_run=True, repeat="keyed")
+    def pay(context: ToolContext[Bank]) -> str:
+        """Pay."""
+        world.do(f"pay {context.key} {len(context.deps.secret)}")
+        return "Paid."
+
+    def turn(asked: Asked) -> object:
+        return "I have paid already." if asked.has("again") else call("pay", "c1")
+
+    return Team([Agent("clerk", llm=world.model(turn), tools=[pay])], world=runtime, deps=Bank())
+
+
+def kept_secret(conversation: Conversation, world: World) -> Iterator[str]:
+    """Yield a fault if what the program passed is in the log, or the model was called after the end."""
+    if Bank().secret in str([*conversation.entries()]):
+        yield "the secret is in the log"
+    events = (entry.event for entry in conversation.entries())
+    kinds = [event.kind for event in events if not isinstance(event, LlmError | ModeSwitch)]
+    if kinds[1:4] != ["assistant_message", "tool_result", "user_message"]:
+        yield f"the run went on: {kinds}"
+
+
 LONG = "x" * 900
 
 PROGRAMS = [
@@ -197,7 +259,12 @@ PROGRAMS = [
         holds=kept_limit,
     ),
     Program(
-        "overflow-policy", cutting, (f"One {LONG}", f"Two {LONG}", f"Three {LONG}"), "Read.", holds=kept_limit
+        "overflow-policy",
+        cutting,
+        (f"One {LONG}", f"Two {LONG}", f"Three {LONG}"),
+        "Read.",
+        holds=kept_limit,
+        claims=True,
     ),
     Program("fall-back", falling_back, ("One", "Two", "Three"), "The first.", holds=models_that_spoke),
     Program("instructions", instructed, ("What is it?",), "It is tea."),
@@ -206,4 +273,16 @@ PROGRAMS = [
     Program("typed-tool", typed_by_tool, ("How much?",), "", holds=gave_an_invoice),
     Program("typed-function", typed_by_function, ("How much?",), "", holds=gave_an_invoice),
     Program("result", seeing, (["What is it?", PICTURE],), "A dot.", holds=told_all),
+    Program(
+        "question",
+        asking,
+        ("Pay.",),
+        "It is paid.",
+        {"Which account?": "savings", "How much?": 12},
+        asked_once,
+        True,
+    ),
+    Program(
+        "ends-run", ending, ("Pay.", "And again."), "I have paid already.", holds=kept_secret, claims=True
+    ),
 ]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from typing import Any, NamedTuple, Protocol
 
+from pydantic_core import to_jsonable_python
+
 from stenolog import Conversation, Log, ToolCall
 from stenolog.adapters.engine.team.start import settings_of
+from stenolog.adapters.tools.asking import Asking
 from stenolog.adapters.tools.execute import execute
 from stenolog.apps.serve.service import Service
 from stenolog.domain.codec import REGISTRY
@@ -18,10 +21,10 @@ from stenolog.domain.lanes.effects import effects
 from stenolog.domain.parts import text_of
 from stenolog.engine import Team
 from stenolog.errors import ModelError
-from stenolog.events import CallRef
+from stenolog.events import CallRef, Question
 from stenolog.models import ModelRequest, ModelResponse
 from stenolog.tools import BaseTool, ToolContext
-from stenolog.workers import Worker, approve, reject, submit
+from stenolog.workers import Worker, answer, approve, reject, submit
 
 from .world import Program, World
 
@@ -74,7 +77,9 @@ class Here:
         return [Waiting(each.call, each.name, _question(each)) for each in found]
 
     async def decide(self, waits: Waiting, value: Any) -> None:
-        if value is False:
+        if waits.question:
+            await self.team.answer(self.conversation, waits.call, value)
+        elif value is False:
             await self.team.reject(self.conversation, waits.call)
         else:
             await self.team.approve(self.conversation, waits.call, None if value is True else value)
@@ -96,7 +101,9 @@ class Submitted(Here):
             await asyncio.sleep(PAUSE)
 
     async def decide(self, waits: Waiting, value: Any) -> None:
-        if value is False:
+        if waits.question:
+            await answer(self.conversation, waits.call, value)
+        elif value is False:
             await reject(self.conversation, waits.call)
         else:
             await approve(self.conversation, waits.call, None if value is True else value)
@@ -217,8 +224,10 @@ class Claiming(Served):
         }
 
     async def _run(self, tool: BaseTool, claimed: Json) -> Json:
-        """Run a tool, and return its output."""
+        """Run a tool, and return its output or its question."""
         call = claimed["call"]
+        where = {"entry": call["entry"], "index": call["index"]}
+        asking = Asking(self._answered(where))
         context = ToolContext(
             name=call["name"],
             arguments=call["arguments"],
@@ -227,10 +236,31 @@ class Claiming(Served):
             conversation_name=self.name,
             id=call["id"],
             position=call["position"],
-            conversation=self.conversation,
+            deps=self.team.options.deps,
+            asking=asking,
         )
         outcome = await execute(tool, context, [])
-        return {"output": {"text": "".join(map(str, outcome.content)), "is_error": outcome.is_error}}
+        if asking.open is None:
+            return {"output": {"text": "".join(map(str, outcome.content)), "is_error": outcome.is_error}}
+        control = {"action": "ask", "call": where, "question": to_jsonable_python(asking.open)}
+        asked = {"author": claimed["lane"], "author_kind": "agent", "control": control}
+        return {"events": [{"kind": "user_message", "event": asked}]}
+
+    def _answered(self, where: Json) -> Iterator[tuple[Question, str]]:
+        """Yield the questions of a call that have answers."""
+        question = Question(text="")
+        for entry in self.call("entries", after=0)["entries"]:
+            match entry["event"]:
+                case {"control": {"action": "ask", "call": {"entry": id}, "question": asked}} if (
+                    id == where["entry"]
+                ):
+                    question = Question(**asked)
+                case {"control": {"action": "answer", "call": {"entry": id}, "answer": answer}} if (
+                    id == where["entry"]
+                ):
+                    yield question, answer
+                case _:
+                    pass
 
 
 PAUSE = 0.01

@@ -40,6 +40,11 @@ class World:
         """Return the world as it is."""
         return World([*self.effects], [*self.refused])
 
+    def do(self, effect: str) -> None:
+        """Have an effect, unless its key has had it already."""
+        if effect not in self.effects:
+            self.effects.append(effect)
+
     def model(self, turn: Callable[[Asked], object], name: str = "scripted", **options: Any) -> Scripted:
         """Return a model that answers each request by a function of it."""
         api = options.get("api", "openai-chat")
