@@ -14,6 +14,7 @@ import stenolog
 from stenolog import AssistantMessage, LlmError, ToolResult, UserMessage
 from stenolog.apps.serve.service import Service
 from stenolog.errors import AgentNotFoundError, ClaimLostError, InvalidEventError
+from stenolog.events import Control
 from tests.postgres.server import Server
 
 Json = dict[str, Any]
@@ -186,7 +187,7 @@ def test_a_whole_stream_is_an_answer(log: stenolog.Log, call: Caller) -> None:
 @pytest.mark.parametrize(
     ("outcome", "words"),
     [
-        ({}, "expected one of response, chunks, failure, output, events, found none"),
+        ({}, "expected one of response, chunks, failure, output, question, events, found none"),
         ({"response": chat("x"), "output": {"text": "x"}}, "found output, response"),
         ({"output": {"text": "x"}}, "expected response, chunks or failure, found output"),
         ({"failure": {"category": "tired"}}, "expected one of timeout, network"),
@@ -378,3 +379,21 @@ def test_a_command_is_recorded_once_under_its_id_and_not_at_all_where_nothing_is
     assert call("submit", **cancel) == first
     assert call("submit", **cancel | {"id": "c2"}) == {"position": 3, "entries": []}
     assert len(log["demo"]) == 3
+
+
+def test_a_tool_asks_and_has_its_answer_when_it_runs_again(log: stenolog.Log, call: Caller) -> None:
+    [asked] = call.claim()
+    call("settle", fence=asked["fence"], outcome={"response": chat(calls=("c1",))})
+    [run] = call.claim()
+    question = {"text": "Which?", "choices": ["a", "b"]}
+    call("settle", fence=run["fence"], outcome={"question": question})
+    answer = {"action": "answer", "call": {"entry": run["call"]["entry"], "index": 0}, "answer": '"c"'}
+    with pytest.raises(InvalidEventError, match="answer: expected one of 'a', 'b', found 'c'"):
+        call("submit", kind="user_message", event={"control": answer})
+    call("submit", kind="user_message", event={"control": answer | {"answer": '"b"'}})
+    [again] = call.claim()
+    assert again["call"]["answers"] == [{"question": "Which?", "answer": '"b"'}]
+    log["demo"].submit(UserMessage(control=Control(action="cancel")))
+    [late] = call("settle", fence=again["fence"], outcome={"question": question})["entries"]
+    assert log["demo"].entry(late["position"]).event.text == "Which?"  # type: ignore[union-attr]
+    assert log["demo"].state().anomalies == 0

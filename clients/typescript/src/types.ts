@@ -92,12 +92,28 @@ export interface AnswerParams {
   retry?: boolean;
 }
 
+/** A question that a call asked a person, and the answer. */
+export interface AnsweredQuestion {
+  question: string;
+  /** The answer as JSON text. */
+  answer: string;
+}
+
 /** Events to append, all of them or none. */
 export interface AppendParams {
   conversation: string;
   events: NewEvent[];
   /** The position that the conversation must be at; a mode switch needs it after a first entry. */
   expected?: number | null;
+}
+
+/** A question of a tool to a person. */
+export interface AskedQuestion {
+  text: string;
+  /** The answers to choose from; none: any. */
+  choices?: string[];
+  /** The JSON Schema of the answer; none: a text. */
+  expects?: JsonObject;
 }
 
 /** An agent's message, part by part. */
@@ -179,6 +195,8 @@ export interface Call {
   /** The call's place among that entry's calls, from 0. */
   index: number;
   position: number;
+  /** The answers to the questions that it asked, in order. */
+  answers?: AnsweredQuestion[];
 }
 
 /** The result of a tool call. */
@@ -570,6 +588,8 @@ export interface Outcome {
   failure?: Failure | null;
   /** The output of a tool. */
   output?: CallOutput | null;
+  /** The question of a tool, in place of its output: after the answer, its call is due again. */
+  question?: AskedQuestion | null;
   /** The events themselves, if none of the others fits. */
   events?: NewEvent[] | null;
 }

@@ -24,6 +24,7 @@ from stenolog.domain.lanes.turn_taking import hearing
 from stenolog.domain.values import CallRef, Control, Question
 from stenolog.projections.answers import answer_from, check_answer
 from stenolog.projections.json_checks import misfit
+from stenolog.projections.questions import json_or
 from stenolog.projections.terminal_text import call_code
 
 from .agent import WorkerTool
@@ -216,6 +217,17 @@ def answer(
         check_answer(question, given)
     control = decided(conversation, Control(action="answer", call=call, answer=written), by)
     return UserMessage(control=control, cause=asked or open_at or None)
+
+
+def check_fit(conversation: Conversation, event: Event) -> None:
+    """Raise `InvalidEventError` for an answer that does not fit the question that its call asks."""
+    control = event.control if isinstance(event, UserMessage) else None
+    if control is None or control.action != "answer" or control.call is None:
+        return
+    found = named_call(conversation.state(), control.call)
+    question = question_at(conversation, found[1].question) if found and found[1].question else None
+    if question is not None:
+        check_answer(question, json_or(control.answer, control.answer))
 
 
 def answer_in_words(

@@ -38,24 +38,27 @@ class Asking:
         """
         question, read = _question(text, choices, schema)
         wanted = question
-        while (answer := self._take(wanted)) is not None:
+        while True:
+            answer = self.require(wanted)
             try:
                 check_answer(question, json.loads(answer))
                 return read(answer)
             except (InvalidEventError, ValidationError) as error:
                 wanted = replace(question, text=f"{text}\n({_reason(error)})")
-        # Also if the tool catches the exception: it can do nothing without the answer.
-        self.open = self.open or wanted
-        raise QuestionAsked(text)
 
-    def _take(self, question: Question) -> str | None:
-        """Return the first answer to the same question that was not used yet."""
+    def require(self, question: Question) -> str:
+        """Return the JSON of the first answer to the same question that was not used yet.
+
+        Raises `QuestionAsked`.
+        """
         # By its words and not by its number, so that no answer is taken for one to another question.
         for nth, (asked, answer) in enumerate(self._answered):
             if asked == question:
                 del self._answered[nth]
                 return answer
-        return None
+        # Also if the tool catches the exception: it can do nothing without the answer.
+        self.open = self.open or question
+        raise QuestionAsked(question.text)
 
 
 def _question(text: str, choices: Iterable[str], schema: Any) -> tuple[Question, Callable[[str], Any]]:

@@ -80,6 +80,14 @@ class WrittenEntries(Message):
     entries: list[Entry]
 
 
+class AnsweredQuestion(Message):
+    """A question that a call asked a person, and the answer."""
+
+    question: str
+    answer: str
+    """The answer as JSON text."""
+
+
 class Call(Message):
     """A tool call as it is to run."""
 
@@ -92,6 +100,8 @@ class Call(Message):
     index: int
     """The call's place among that entry's calls, from 0."""
     position: Position
+    answers: list[AnsweredQuestion] = Field(default_factory=list)
+    """The answers to the questions that it asked, in order."""
 
 
 class AgentRequest(Message):

@@ -24,19 +24,19 @@ from stenolog.adapters.tools.results import redacted_output, result_of
 from stenolog.domain.base.model import first_error
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import InvalidEventError, ModelError
-from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
 from stenolog.domain.lanes.limits import Limits
 from stenolog.domain.lanes.state import OpenCall
 from stenolog.domain.parts import ToolCall
-from stenolog.domain.values import CallRef, Receipt, Tool
+from stenolog.domain.values import CallRef, Control, Question, Receipt, Tool
 from stenolog.projections.messages.identifiers import renamed_tools
 
 from .messages import NewEvent
-from .runner_messages import CallOutput, Failure, Outcome
+from .runner_messages import AskedQuestion, CallOutput, Failure, Outcome
 
 RECEIPT = folds.Json(Receipt)
 RETRIES = RetryPolicy()
-KINDS = ("response", "chunks", "failure", "output", "events")
+KINDS = ("response", "chunks", "failure", "output", "question", "events")
 
 
 class ModelCall(NamedTuple):
@@ -73,6 +73,15 @@ def given_fields(outcome: Outcome) -> frozenset[str]:
         named = ", ".join(sorted(found)) or "none"
         raise InvalidEventError(f"/outcome: expected one of {', '.join(KINDS)}, found {named}")
     return found
+
+
+def question_event(asked: AskedQuestion, lane: str, call: CallRef, cause: int) -> UserMessage:
+    """Return the message by which a tool asks a person. Raises `InvalidEventError`."""
+    if not asked.text.strip():
+        raise InvalidEventError("/outcome/question/text: expected a question, found none")
+    question = Question(text=asked.text, choices=tuple(asked.choices), expects=asked.expects)
+    control = Control(action="ask", call=call, question=question)
+    return UserMessage(author=lane, author_kind="agent", control=control, cause=cause)
 
 
 def receipt_from(fields: Mapping[str, Any] | None) -> Receipt | None:

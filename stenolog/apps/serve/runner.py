@@ -199,9 +199,13 @@ class RemoteRunner:
             return outcomes.new_entries(outcome.events or ())
         if claim.effect == MODEL:
             return self._model_events(claim, outcome)
-        if outcome.output is None:
-            raise InvalidEventError("/outcome: expected output, for the claim is of a tool call")
+        if outcome.output is None and outcome.question is None:
+            raise InvalidEventError("/outcome: expected output or question, for the claim is of a tool call")
         answer, where, run = self._call(claim)
+        if outcome.question is not None:
+            asked = outcomes.question_event(outcome.question, claim.lane, where, claim.cause)
+            return (as_recorded(asked, is_wanted=run is not None),)
+        assert outcome.output is not None, "it is one of the two"
         call = answer.tool_calls[where.index] if run is None else self._journal.call_of(run)
         result = outcomes.tool_event(self.conversation, outcome.output, call, where, run and run.call)
         # Without `run`, the call was closed while it ran.

@@ -33,6 +33,16 @@ class CallOutput(messages.Message):
     meta: messages.Object = Field(default_factory=dict)
 
 
+class AskedQuestion(messages.Message):
+    """A question of a tool to a person."""
+
+    text: str
+    choices: list[str] = Field(default_factory=list)
+    """The answers to choose from; none: any."""
+    expects: messages.Object = Field(default_factory=dict)
+    """The JSON Schema of the answer; none: a text."""
+
+
 class Outcome(messages.Message):
     """The outcome of a model call or a tool call: one of these fields, except that chunks may fail."""
 
@@ -43,6 +53,8 @@ class Outcome(messages.Message):
     failure: Failure | None = None
     output: CallOutput | None = None
     """The output of a tool."""
+    question: AskedQuestion | None = None
+    """The question of a tool, in place of its output: after the answer, its call is due again."""
     events: list[messages.NewEvent] | None = None
     """The events themselves, if none of the others fits."""
 

@@ -18,8 +18,9 @@ from pydantic import ValidationError
 from stenolog._version import __version__
 from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.adapters.conversation.queries.plain_json import entry_data, event_from_json, plain, when
+from stenolog.adapters.engine.approvals import check_fit
 from stenolog.adapters.engine.journal.work import ClaimedEffect
-from stenolog.adapters.tools.calls import as_approved, call_at
+from stenolog.adapters.tools.calls import answered_questions, as_approved, call_at
 from stenolog.domain.base.near_names import closest
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import DuplicateIdError, InvalidEventError
@@ -101,7 +102,9 @@ class Service:
     def submit(self, params: m.SubmitParams) -> m.WrittenEntries:
         """Append a command if the state allows it: an approval, a stop, a change of mode."""
         conversation = self._conversation(params)
-        entries = conversation.submit(event_from_json(params.kind, params.event), id=params.id)
+        event = event_from_json(params.kind, params.event)
+        check_fit(conversation, event)
+        entries = conversation.submit(event, id=params.id)
         # Where nothing is left to do, nothing is written.
         return (
             written_message(entries)
@@ -214,7 +217,7 @@ class Service:
             self._wait(conversation, position, max(0.01, min(each for each in pauses if each is not None)))
         return r.Work(
             position=position,
-            claimed=[claimed_message(each) for each in claimed],
+            claimed=[claimed_message(conversation, each) for each in claimed],
             held=len(poll.held),
             due=poll.due,
         )
@@ -328,8 +331,9 @@ def request_message(request: Request, *, text: bool = False, explained: bool = F
     )
 
 
-def call_message(call: OpenCall, runs: ToolCall) -> m.Call:
+def call_message(conversation: Conversation, call: OpenCall, runs: ToolCall) -> m.Call:
     """Return an open call, as it runs."""
+    answered = answered_questions(conversation, call)
     return m.Call(
         id=runs.id,
         name=runs.name,
@@ -337,6 +341,7 @@ def call_message(call: OpenCall, runs: ToolCall) -> m.Call:
         entry=call.entry,
         index=call.nth,
         position=call.position,
+        answers=[m.AnsweredQuestion(question=asked.text, answer=said) for asked, said in answered],
     )
 
 
@@ -345,7 +350,9 @@ def effect_message(conversation: Conversation, effect: effects.Effect) -> m.Effe
     call, attempt, time = None, 1, None
     if isinstance(effect, effects.RunTool):
         call = call_message(
-            effect.call, as_approved(conversation, call_at(conversation, effect.call), effect.call)
+            conversation,
+            effect.call,
+            as_approved(conversation, call_at(conversation, effect.call), effect.call),
         )
     else:
         attempt, time = effect.attempt, effect.time
@@ -361,13 +368,13 @@ def effect_message(conversation: Conversation, effect: effects.Effect) -> m.Effe
     )
 
 
-def claimed_message(each: ClaimedEffect) -> r.Claimed:
+def claimed_message(conversation: Conversation, each: ClaimedEffect) -> r.Claimed:
     """Return a claimed effect."""
     effect = each.effect
     call = None
     if isinstance(effect, effects.RunTool):
         assert each.call is not None, "a tool runs a call"
-        call = call_message(effect.call, each.call)
+        call = call_message(conversation, effect.call, each.call)
     return r.Claimed(
         fence=each.claim.fence,
         lane=effect.lane.address,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch
 from stenolog.domain.lanes.handoffs import is_of_handoff, taking_over
 from stenolog.domain.lanes.state import address
 from stenolog.domain.parts import ToolCall
-from stenolog.domain.values import CallRef, Control
+from stenolog.domain.values import CallRef, Control, Question
 from stenolog.domain.verdict import verdict_of
 from stenolog.projections.views.tool_pairs import ToolCallIndex
 
@@ -37,7 +38,10 @@ class RecordedAnswer(NamedTuple):
 
 
 class RecordedResult(NamedTuple):
-    """Recorded tool call and its result: lane, both positions, both events, and what was appended with it."""
+    """Recorded tool call and its result: lane, both positions, both events, and what was appended with it.
+
+    `questions` are those that the call asked; `is_answered`: the last of them too.
+    """
 
     lane: str
     made: int
@@ -45,6 +49,8 @@ class RecordedResult(NamedTuple):
     call: ToolCall
     event: ToolResult
     following: tuple[Event, ...] = ()
+    questions: tuple[Question, ...] = ()
+    is_answered: bool = True
 
     @property
     def point(self) -> ReplayPoint:
@@ -85,11 +91,18 @@ def _edit(following: Sequence[Entry], position: int) -> AssistantMessage | None:
 def recorded_results(entries: list[Entry]) -> Iterator[RecordedResult]:
     """Yield the results of calls that the log has, each call with the arguments that it ran with."""
     pairing, results, changed = ToolCallIndex(), dict[str, Entry](), dict[CallRef, str]()
+    asked, answers = defaultdict[CallRef, list[Question]](list), Counter[CallRef]()
     for at, entry in enumerate(entries):
         found = pairing.take(entry)
         match entry.event:
             case UserMessage(control=Control(action="approve", call=CallRef() as approved) as control):
                 changed[approved] = control.arguments
+            case UserMessage(
+                control=Control(action="ask", call=CallRef() as asking, question=Question() as it)
+            ):
+                asked[asking].append(it)
+            case UserMessage(control=Control(action="answer", call=CallRef() as asking)):
+                answers[asking] += 1
             case _:
                 pass
         if isinstance(entry.event, AssistantMessage):
@@ -99,12 +112,36 @@ def recorded_results(entries: list[Entry]) -> Iterator[RecordedResult]:
             assert isinstance(entry.event, ToolResult), "only results make pairs"
             assert isinstance(answer.event, AssistantMessage), "and only answers make calls"
             its = answer.event.tool_calls[call.key.nth]
-            its = replace(
-                its, arguments=changed.get(CallRef(entry=call.entry, index=call.key.nth)) or its.arguments
-            )
+            ref = CallRef(entry=call.entry, index=call.key.nth)
+            its = replace(its, arguments=changed.get(ref) or its.arguments)
             where = address(call.agent, call.task)
             following = tuple(_following(entry.event, entries[at + 1 : at + 3], where))
-            yield RecordedResult(where, answer.position, entry.position, its, entry.event, following)
+            questions = tuple(asked.pop(ref, ()))
+            yield RecordedResult(
+                where,
+                answer.position,
+                entry.position,
+                its,
+                entry.event,
+                following,
+                questions,
+                answers[ref] == len(questions),
+            )
+    yield from _open_questions(results, asked)
+
+
+def _open_questions(
+    answers: Mapping[str, Entry], asked: Mapping[CallRef, list[Question]]
+) -> Iterator[RecordedResult]:
+    """Yield the calls that still wait for an answer at the end."""
+    for ref, questions in asked.items():
+        entry = answers[ref.entry]
+        assert isinstance(entry.event, AssistantMessage), "only answers make calls"
+        where, call = address(entry.event.agent, entry.event.task), entry.event.tool_calls[ref.index]
+        result = ToolResult(call_id=call.id, call=ref, name=call.name)
+        yield RecordedResult(
+            where, entry.position, entry.position, call, result, (), tuple(questions), is_answered=False
+        )
 
 
 def _following(result: ToolResult, entries: Sequence[Entry], lane: str) -> Iterator[Event]:

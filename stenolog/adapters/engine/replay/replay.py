@@ -107,9 +107,17 @@ class Replay:
         return waiting.popleft()
 
     def result(self, call: ToolContext) -> RecordedResult | None:
-        """Return the recorded result of a call, or None."""
+        """Return the recorded result of a call, or None; its recorded questions are asked first."""
         waiting = self._results[call.lane, call.name, call.arguments]
-        return waiting.popleft() if waiting else None
+        if not waiting:
+            return None
+        recorded = waiting[0]
+        for nth, question in enumerate(recorded.questions, 1):
+            if nth == len(recorded.questions) and not recorded.is_answered:
+                waiting.popleft()  # in the recording, the call ended with this question
+            if call.asking is not None:
+                call.asking.require(question)
+        return waiting.popleft()
 
     def content(self, recorded: RecordedResult) -> tuple[str | Attachment, ...]:
         """Return a result as its tool gave it, with the whole text in place of a preview."""
