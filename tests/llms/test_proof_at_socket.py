@@ -21,6 +21,7 @@ from stenolog import (
     TextPart,
     UserMessage,
 )
+from stenolog.context import LastN
 from stenolog.engine import Agent
 from stenolog.events import Receipt
 from stenolog.models import CommandLine, Model
@@ -272,3 +273,30 @@ def test_a_model_of_another_provider_takes_over_with_its_own_body_and_receipt(
     assert [part.text for part in said[1].parts if isinstance(part, TextPart)] == ["Hello ther"]
     told = verified(tmp_path / "t.db", capsys)
     assert (told["same"], told["differs"], told["not-provable"]) == (5, [], [])
+
+
+def test_a_request_that_anthropic_refuses_as_too_long_is_cut_and_sent_again(
+    server: Server, tmp_path: Path
+) -> None:
+    words = "prompt is too long: 4000 tokens > 3000 maximum"
+    for _ in range(3):
+        server.add(Reply(MESSAGES.frames(MESSAGES.answer(HELLO))))
+    server.add(failure(400, {"error": {"type": "invalid_request_error", "message": words}}))
+    server.add(Reply(MESSAGES.frames(MESSAGES.answer(HELLO))))
+    with stenolog.open(tmp_path / "t.db") as log:
+        conversation, model = log["demo"], MESSAGES.at(server)
+
+        async def work() -> None:
+            agent = Agent("coder", model, policy=LastN(50), parameters={"max_tokens": 9})
+            async with Team([agent], world=Clock().world) as team:
+                for n in range(4):
+                    await run_team(team, conversation, f"{n} " + "x" * 400)
+
+        run(work())
+        found = [(proof.outcome, proof.covers) for proof in proofs(conversation.entries())]
+        limit = conversation.settings().card_of("coder").context_limit
+        failed = conversation.request("coder", 8, "anthropic", policy=LastN(50)).tokens
+        assert conversation.settings(at=8).card_of("coder").context_limit == 0
+    sizes = [len(request.content) for request in server.received]
+    assert found == [("same", "sent")] * 5
+    assert (sizes[4] < sizes[3], limit) == (True, failed * 3 // 4)

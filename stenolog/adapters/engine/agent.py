@@ -200,6 +200,11 @@ class Agent:
         """Its models, in the order in which they are tried."""
         return () if self.llm is None else (self.llm, *self.fallbacks)
 
+    @property
+    def is_patched(self) -> bool:
+        """True if a call may need another card: for another model, or changed instructions."""
+        return bool(self.fallbacks) or not isinstance(self.persona, str)
+
     def model_of(self, card: AgentCard) -> Model | None:
         """Return the model that a card names, else the first."""
         if self.fallbacks:

@@ -74,16 +74,18 @@ class Options:
     def breaker_of(self, model: Model) -> CircuitBreaker:
         """Return the breaker that all calls of a model share."""
         # The model is kept beside its breaker, so that its id is not given to another one.
-        return self._breakers.setdefault(id(model), (model, self.breaker()))[1]
+        if (known := self._breakers.get(id(model))) is None:
+            known = self._breakers.setdefault(id(model), (model, self.breaker()))
+        return known[1]
 
     def lane_breaker(self, model: Model, conversation: str, lane: str) -> LaneBreaker:
         """Return the breaker of a model for one lane's calls."""
-        known = self._of_lanes.get((id(model), conversation, lane))
-        return LaneBreaker(self.breaker_of(model), known or self.breaker())
+        own = self._of_lanes.get((id(model), conversation, lane)) if self._of_lanes else None
+        return LaneBreaker(self.breaker_of(model), own, self.breaker)
 
     def keep(self, breaker: LaneBreaker, model: Model, conversation: str, lane: str) -> None:
-        """Keep a lane's own breaker while calls fail."""
-        if breaker.own.is_counting:
+        """Keep a lane's own breaker while its calls fail."""
+        if breaker.own is not None:
             self._of_lanes[id(model), conversation, lane] = breaker.own
         else:
             self._of_lanes.pop((id(model), conversation, lane), None)

@@ -214,7 +214,8 @@ class Journal(LiveState):
 
     def model_of(self, agent: str) -> Model | None:
         """Return the model that an agent's card names now."""
-        return self.agents[agent].model_of(self.settings.card_of(agent))
+        it = self.agents[agent]
+        return it.model_of(self.settings.card_of(agent)) if it.fallbacks else it.llm
 
     def _is_ours(self, where: str) -> bool:
         return where.partition("/")[0] in self.agents and self.options.lane in ("", where)
@@ -298,7 +299,7 @@ class Journal(LiveState):
         if reason := self._over(agent, account):
             return "budget", reason
         try:
-            if (changed := self.cards.due(agent, card, effect, self)) is not card:
+            if agent.is_patched and (changed := self.cards.due(agent, card, effect, self)) is not card:
                 return changed
             model = agent.model_of(card)
             assert model is not None, "it has a first one"

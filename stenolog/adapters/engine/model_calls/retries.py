@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import NamedTuple
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.domain.entry import Entry
@@ -97,11 +96,6 @@ class CircuitBreaker:
         self.is_tried = True
         return 0.0
 
-    @property
-    def is_counting(self) -> bool:
-        """True if calls have failed, and none was answered since."""
-        return self._in_a_row > 0
-
     def seconds_open(self, now: float) -> float:
         """Return the seconds until the provider may be called; 0: now."""
         return max(0.0, (self._open_until or now) - now)
@@ -138,39 +132,41 @@ ALONE = ("timeout", "rate_limited")
 """Failure categories that hold back only the lane whose calls fail."""
 
 
-class LaneBreaker(NamedTuple):
-    """A model's breaker as one lane meets it: the one that all lanes share, and the lane's own."""
+@dataclass(slots=True)
+class LaneBreaker:
+    """A model's breaker as one lane meets it: the one that all lanes share, and the lane's own, if any."""
 
     shared: CircuitBreaker
-    own: CircuitBreaker
+    own: CircuitBreaker | None
+    make: Callable[[], CircuitBreaker]
 
     def check(self, now: float) -> float:
         """Return 0 to let a call through, else the seconds until the lane may call the model."""
-        left = self.own.check(now) or self.shared.check(now)
-        if left:
-            self.own.stopped()
-        return left
+        left = self.own.check(now) if self.own else 0.0
+        return left or self.shared.check(now)
 
     def seconds_open(self, now: float) -> float:
         """Return the seconds until the lane may call the model; 0: now."""
-        return max(self.own.seconds_open(now), self.shared.seconds_open(now))
+        own = self.own.seconds_open(now) if self.own else 0.0
+        return max(own, self.shared.seconds_open(now))
 
     def succeeded(self) -> None:
         """Count an answered call."""
-        self.own.succeeded()
+        self.own = None
         self.shared.succeeded()
 
     def failed(self, category: str, now: float) -> bool:
         """Count a failed call. Return whether no call is made from now on."""
-        first, other = (self.own, self.shared) if category in ALONE else (self.shared, self.own)
-        other.stopped()
+        if category in ALONE:
+            self.shared.stopped()
+            self.own = self.own or self.make()
+            return self.own.failed(category, now)
         if category in ANSWERS:
-            self.own.succeeded()
-        return first.failed(category, now)
+            self.own = None
+        return self.shared.failed(category, now)
 
     def stopped(self) -> None:
         """Note a call that was stopped; it proves nothing."""
-        self.own.stopped()
         self.shared.stopped()
 
 

@@ -205,7 +205,7 @@ class _ModelCall:
         self.made = FailedCall(agent, self.model, self.request, effect.lane)
         draft = StreamDraft(claimed.claim.fence)
         self.ongoing = OngoingModelCall(effect, self.model.name, self.request.receipt, draft, self.watch())
-        self.ongoing.earlier = agent.models.index(self.model)
+        self.ongoing.earlier = agent.models.index(self.model) if agent.fallbacks else 0
         self.judge = AnswerJudge(journal, executor.thread.call, effect, agent, self._mentioned)
         self.dispatch_check = DispatchCheck(journal.conversation, self.request, self.model.api)
 
@@ -245,11 +245,12 @@ class _ModelCall:
             await asyncio.sleep(BREATH)
         if left := breaker.check(self.watch()):
             return self.ongoing.held_back(left, self._now())
-        self.ongoing.begun = self.watch()
+        self.ongoing.begun, own = self.watch(), breaker.own
         try:
             answer = await self._stream(breaker)
         finally:
-            self.options.keep(breaker, *where)
+            if breaker.own is not own:
+                self.options.keep(breaker, *where)
         # Such a backend counts the whole session, of which the log has the earlier calls already.
         if answer.usage_is_total and answer.usage is not None:
             spent = await self.call_log(self.journal.spent, self.lane.address, answer.session)
