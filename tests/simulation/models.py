@@ -40,7 +40,7 @@ class Talker(Model):
 
     async def stream(self, prompt: ModelRequest) -> AsyncGenerator[ResponseDelta | ModelResponse, None]:
         world, choose, me = self.world, self.world.decisions.choose, self.name.replace("-of-", ".")
-        world.asked += 1
+        world.asked = number = world.asked + 1
         if broken := validate(str(self.api), prompt.body):
             world.faults.append(f"law: a request of {prompt.lane} was sent that breaks {broken[0]}")
         if pause := choose(f"{me}.pause", 0.3, len(PAUSES) - 1):
@@ -50,7 +50,7 @@ class Talker(Model):
             yield ResponseDelta(0, "text", "I beg")
             await asyncio.sleep(0.2)
             raise ModelError(FAILURES[failure - 1], "as decided", retry_after=choose(f"{me}.again", 0.2, 50))
-        said = self._answer(choose(f"{me}.misfits", 0.25))
+        said = self._answer(number, choose(f"{me}.misfits", 0.25))
         if not self.is_typed and choose(f"{me}.hands_on", 0.1):
             said += " @bob" if self.agent == "ann" else " @ann"
         if choose(f"{me}.streams", 0.3):
@@ -64,10 +64,10 @@ class Talker(Model):
         for nth in range(calls):
             name = names[choose(f"{me}.tool", 0.7, len(names) - 1)]
             arguments = ARGUMENTS.get(name.partition("_")[0], "{}")
-            parts.append(ToolCall(id=f"c{world.asked}-{nth}", name=name, arguments=arguments))
+            parts.append(ToolCall(id=f"c{number}-{nth}", name=name, arguments=arguments))
         if self.is_typed and not calls and "final_answer" in json.dumps(prompt.body.get("tools", "")):
-            parts = [ToolCall(id=f"f{world.asked}", name="final_answer", arguments=said)]
-        session = (prompt.session or f"session {world.asked}") if self.remembers else ""
+            parts = [ToolCall(id=f"f{number}", name="final_answer", arguments=said)]
+        session = (prompt.session or f"session {number}") if self.remembers else ""
         yield ModelResponse(tuple(parts), usage=Usage(input=10, output=5), session=session)
 
     async def lost(self, lane: str, conversation: str, session: str) -> str:
@@ -79,16 +79,16 @@ class Talker(Model):
         if self.agent == "zoe" or not prompt.body.get("tools", self.api == "plain"):
             return []
         delegates = self.agent == "ann" and self.world.delegates
-        others = [f"transfer_to_{other}" for other in self.world.hands_to.get(self.agent, ())]
-        return [*TOOLS[self.agent], *(["ask_eve"] if delegates else []), *others]
+        others = ["transfer_to_bob" if self.agent == "ann" else "transfer_to_ann"]
+        hands_on = others if self.agent in self.world.hands_to else []
+        return [*TOOLS[self.agent], *(["ask_eve"] if delegates else []), *hands_on * 3]
 
     @property
     def is_typed(self) -> bool:
         """True if the answers of its agent have a type."""
         return self.world.is_typed[self.agent]
 
-    def _answer(self, misfits: int) -> str:
-        number = self.world.asked
+    def _answer(self, number: int, misfits: int) -> str:
         return json.dumps({"n": number}) if self.is_typed and not misfits else f"answer {number}"
 
     def _check_length(self, prompt: ModelRequest) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.engine import agent
+from stenolog.adapters.engine.handoff import HandoffTool
 from stenolog.adapters.engine.journal.journal import Journal
 from stenolog.adapters.engine.runner import execution, judging
 from stenolog.adapters.store.sqlite import appends as sqlite_appends
@@ -104,6 +105,11 @@ def forgotten_edit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(judging.AnswerJudge, "edits", lambda *_: ())
 
 
+def forgotten_message(patch: pytest.MonkeyPatch) -> None:
+    """Append the result of a hand-off without the message to who takes over."""
+    patch.setattr(HandoffTool, "following", lambda *_: ())
+
+
 def forgotten_patch(patch: pytest.MonkeyPatch) -> None:
     """Start with the program's own cards, whatever was set at work."""
     patch.setattr(agent, "with_patches", lambda card, known, gone=(): card)
@@ -139,6 +145,7 @@ def forgotten_limit(patch: pytest.MonkeyPatch) -> None:
         forgotten_answer,
         forgotten_verdict,
         forgotten_edit,
+        forgotten_message,
         forgotten_patch,
         first_model,
         forgotten_limit,

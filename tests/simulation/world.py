@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from stenolog.adapters.engine.model_calls import dispatch
 from stenolog.context import Budget, FullHistory, LastN, TruncateToolOutput
-from stenolog.engine import Agent, AgentTool, AutoSummary, Output, Parallel, RoundRobin, Team
+from stenolog.engine import (
+    Agent,
+    AgentTool,
+    AutoSummary,
+    ByHandoff,
+    Handoff,
+    Output,
+    Parallel,
+    RoundRobin,
+    Team,
+)
 
 from .checks import SCHEMA, Judge
 from .decisions import Decisions
@@ -28,7 +38,6 @@ NAMES = ("ann", "bob", "eve", "zoe")
 LONGEST = (0, 2_500, 5_000)
 """Characters of the longest request that a model takes; 0: any."""
 dispatch.SAMPLED = 1.0  # the engine checks every request, also in a process that pytest did not start
-HAS = {each.name for each in fields(Agent)}
 
 
 class World:
@@ -56,22 +65,18 @@ class World:
         self.has_spare = {name: bool(choose(f"spare.{name}", 0.3)) for name in NAMES}
         self.summarises = {name: bool(choose(f"summarises.{name}", 0.15)) for name in NAMES}
         self.is_instructed = {name: bool(choose(f"instructed.{name}", 0.2)) for name in NAMES}
-        self.turns = (None, RoundRobin(max_rounds=2), Parallel())[choose("turns", 0.4, 2)]
+        self.turns: Any = (None, RoundRobin(max_rounds=2), Parallel())[choose("turns", 0.4, 2)]
         self.delegates = ("", "fresh", "fork", "scope")[choose("delegates", 0.4, 3)]
         self.on_unknown = ("tell", "ask")[choose("on_unknown", 0.2)]
         self.is_typed = {name: name != "zoe" and bool(choose(f"typed.{name}", 0.2)) for name in NAMES}
         self.is_judged = {name: bool(choose(f"judged.{name}", 0.25)) for name in NAMES}
         self.judge = Judge(decisions)
         self.hands_to: dict[str, list[Any]] = {}
-        if "handoffs" in HAS and (how := choose("handoffs", 0.4, 3)):
-            from stenolog import engine
-
-            new: Any = engine
-
-            self.hands_to = {"ann": ["bob"], "bob": ["ann"]}
-            self.handoffs = {"ann": ["bob"], "bob": [new.Handoff("ann", filter=LastN(3))]}
+        if how := choose("handoffs", 0.4, 3):
+            self.hands_to = {"ann": ["bob"], "bob": [Handoff("ann", filter=LastN(3))]}
             if how > 1:
-                self.turns = new.ByHandoff("ann", returns=how == 3)
+                self.turns = ByHandoff("ann", returns=how == 3)
+        self.mentions = (True, None, False)[choose("mentions", 0.4, 2)]
 
     def team(self, process: Process) -> Team:
         """Return a process's team: the same agents everywhere, with models and tools of its own."""
@@ -80,7 +85,13 @@ class World:
             eve = self._agent("eve", deeds(self, *TOOLS["eve"]))
             ann.append(AgentTool(eve, context=self.delegates))  # type: ignore[arg-type]
         agents = [self._agent("ann", ann), self._agent("bob", deeds(self, *TOOLS["bob"]))]
-        return Team(agents, turns=self.turns, on_unknown=self.on_unknown, world=process.world)  # type: ignore[arg-type]
+        return Team(
+            agents,
+            turns=self.turns,
+            on_unknown=self.on_unknown,  # type: ignore[arg-type]
+            mentions=self.mentions,
+            world=process.world,
+        )
 
     def alone(self, name: str) -> Agent:
         """Return an agent without tools, for work in a fork."""
@@ -88,14 +99,13 @@ class World:
 
     def _agent(self, name: str, its: list[Any]) -> Agent:
         more: dict[str, Any] = {}
-        if name in self.hands_to and its:
-            more["handoffs"] = self.handoffs[name]
+        if its:
+            more["handoffs"] = self.hands_to.get(name, [])
         llm: Any = Talker(self, name)
-        if "fallbacks" in HAS:
-            if self.has_spare[name]:
-                llm = [llm, Talker(self, name, "spare")]
-            if self.is_instructed[name]:
-                more["persona"] = instructions
+        if self.has_spare[name]:
+            llm = [llm, Talker(self, name, "spare")]
+        if self.is_instructed[name]:
+            more["persona"] = instructions
         is_member = name in ("ann", "bob")
         if self.is_typed[name]:
             more["output"] = Output(SCHEMA)
