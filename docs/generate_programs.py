@@ -21,6 +21,7 @@ TITLES = {
     "export": "Export",
     "projection": "A projection that is stored",
     "typed_output": "An answer that is an object",
+    "hand_off": "A hand-off with a payload",
     "overflow": "A chat that outgrows its model",
     "fall_back": "A second model",
     "question": "A tool that asks a person",

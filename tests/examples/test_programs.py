@@ -35,6 +35,7 @@ SAID = {
     "export": ['"content": "Hello Paris"', '{"stenolog":1,"conversation":"chat"'],
     "projection": ["4"],
     "typed_output": ["Paris"],
+    "hand_off": ['{"order":"Paris","euros":1}', "> And you?"],
     "overflow": ["> Hello", "> Hello", "> Hello", "> "],
     "fall_back": ["Hello"],
     "question": ["Which train? 1 seats at Hello"],
