@@ -5,6 +5,7 @@ They are computed at the edge, and recorded in an event's `meta`: a replay takes
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
@@ -29,6 +30,12 @@ class Verdict(NamedTuple):
         return with_own(event, verdict={**self._asdict(), **more})
 
 
+def joined(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return several verdicts of one kind as one."""
+    by, why = (", ".join(dict.fromkeys(each)) for each in zip(*(v[1:] for v in verdicts), strict=True))
+    return Verdict(verdicts[0].kind, by, why)
+
+
 def with_own(event: E, **said: Any) -> E:
     """Return the event with data of stenolog's own in its `meta`."""
     return replace(event, meta={**event.meta, OWN: {**own_meta(event), **said}})
@@ -47,6 +54,11 @@ def verdict_of(event: object) -> Verdict | None:
             return Verdict(kind, by, reason)
         case _:
             return None
+
+
+def is_released(event: object) -> bool:
+    """Return whether an event is an answer that a person let pass after it was held back."""
+    return isinstance(event, AssistantMessage) and "held" in own_meta(event)
 
 
 def is_refused(event: object) -> bool:

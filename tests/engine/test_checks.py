@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import stenolog
-from stenolog import Agent, AssistantMessage, Conversation, Event, LlmError, Log, Team, ToolCall, UserMessage
+from stenolog import Agent, AssistantMessage, Conversation, LlmError, Log, Team, ToolCall, UserMessage
 from stenolog.engine import (
     AskPerson,
     Output,
@@ -25,38 +25,12 @@ from stenolog.errors import CallerError, ModelError
 from stenolog.models import ModelRequest, Scripted
 from stenolog.testing import crash_points
 from tests.engine.given import Clock, errors, opened, outline, run, run_team
+from tests.engine.judged import fails, judging, seen, verdict_on
 from tests.requests.judging import MODELS, needs_judges, refused
 
 REASON = {"verdict": {"by": "judge", "reason": "why"}}
 SAID = "It costs 3 €."
 HELD, FAILED = "held", "failed"
-
-
-def verdict_on(event: Event) -> str:
-    """Return the kind of verdict that an event has, or nothing."""
-    return str(getattr(event, "meta", {}).get("stenolog", {}).get("verdict", {}).get("kind", ""))
-
-
-def seen(conversation: Conversation) -> list[tuple[Any, ...]]:
-    """Return what is said in a conversation, and the verdicts."""
-    found = (entry.event for entry in conversation.entries(after=1))
-    return [(event.kind, getattr(event, "parts", ()), verdict_on(event)) for event in found]
-
-
-def fails() -> None:
-    raise RuntimeError("ouch")
-
-
-def judging(stage: Callable[[Callable[..., Any]], Any], *verdicts: Any) -> Any:
-    """Return a check that gives one verdict after the other, and then lets pass."""
-    left = list(verdicts)
-
-    @stage
-    def judge(*_: Any) -> Any:
-        given = left.pop(0) if left else None
-        return given() if callable(given) else given
-
-    return judge
 
 
 def asked(conversation: Conversation, agent: Agent, *words: str) -> str:

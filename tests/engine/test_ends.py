@@ -14,8 +14,8 @@ import stenolog
 from stenolog import Team, ToolResult, UserMessage
 from stenolog.adapters.engine.journal.live_state import enqueue
 from stenolog.adapters.engine.model_calls.model_call import StreamDraft, keep_drafts, load_draft
-from stenolog.adapters.engine.runner import execution
-from stenolog.adapters.engine.runner.execution import GOES_ON
+from stenolog.adapters.engine.runner import tool_run
+from stenolog.adapters.engine.runner.tool_run import GOES_ON
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.tools.base import RetrySafety
 from stenolog.adapters.tools.results import result_of
@@ -214,7 +214,7 @@ class TestTools:
                 await asyncio.sleep(0.05)
                 gate.set()
 
-            monkeypatch.setattr(execution, "result_of", slow)
+            monkeypatch.setattr(tool_run, "result_of", slow)
             await self.cut(tool(lambda: "receipt 4711", name="pay"), begun, stop)
 
         run(main())

@@ -21,6 +21,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from stenolog.adapters.providers.failures import hide
 from stenolog.adapters.tools.base import in_thread
 from stenolog.adapters.tools.results import error_text
+from stenolog.domain.base.model import clean
 from stenolog.domain.errors import CallerError
 from stenolog.domain.parts import AssistantPart, TextPart, ToolCall
 
@@ -35,10 +36,12 @@ class Replace(NamedTuple):
     """Verdict that another value counts in place of what was judged.
 
     `value` is a text or the parts of an answer, the arguments of a call as an object, or what a tool returns.
+    `by` is who says so in the log; by default the check's name.
     """
 
     value: Any
     reason: str
+    by: str = ""
 
 
 class Refuse(NamedTuple):
@@ -159,3 +162,8 @@ def reworded(parts: Sequence[AssistantPart], value: Any) -> tuple[AssistantPart,
         [part for part in each if not isinstance(part, TextPart)] for each in (parts[:place], parts[place:])
     )
     return (*before, *([TextPart(text=value)] if value else []), *after)
+
+
+def short(reason: object) -> str:
+    """Return a reason as the log can hold it."""
+    return clean(str(reason))[:LONGEST]

@@ -8,8 +8,11 @@ from stenolog.domain.lanes.effects import ref
 from stenolog.domain.lanes.state import OpenCall
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import Question
+from stenolog.domain.verdict import verdict_of
 
 from .base import ToolOutput
+
+USER = "The user"
 
 
 def call_at(conversation: Conversation, call: OpenCall) -> ToolCall:
@@ -53,13 +56,24 @@ def answered_questions(conversation: Conversation, call: OpenCall) -> list[tuple
     return answered
 
 
-def with_metadata(outcome: ToolOutput, ran: ToolCall, call: OpenCall) -> ToolOutput:
+def editor_of(conversation: Conversation, call: OpenCall) -> str:
+    """Return who changed the arguments of a call, in words."""
+    return editor_in_words(conversation.entry(call.approved).event)
+
+
+def editor_in_words(approval: object) -> str:
+    """Return who changed the arguments of a call by an approval."""
+    verdict = verdict_of(approval)
+    return f"The check {verdict.by} ({verdict.reason})" if verdict else USER
+
+
+def with_metadata(outcome: ToolOutput, ran: ToolCall, call: OpenCall, by: str = USER) -> ToolOutput:
     """Return a call's result; if its arguments were changed, it begins with those used."""
     if not call.edited:
         return outcome
-    return outcome._replace(content=(note_of(ran), *outcome.content))
+    return outcome._replace(content=(note_of(ran, by), *outcome.content))
 
 
-def note_of(ran: ToolCall) -> str:
+def note_of(ran: ToolCall, by: str = USER) -> str:
     """Return the words that begin the result of a call whose arguments were changed."""
-    return f"[The user changed the arguments of this call. It ran with {ran.arguments}]"
+    return f"[{by} changed the arguments of this call. It ran with {ran.arguments}]"

@@ -15,6 +15,7 @@ from stenolog.domain.erasure import DAMAGED, LOST, WORDLESS
 from stenolog.domain.errors import InvalidPolicyError
 from stenolog.domain.settings import members_after
 from stenolog.domain.values import Control, TurnPolicy
+from stenolog.domain.verdict import verdict_of
 
 from . import turn_taking
 from .handoffs import is_of_handoff, taking_over
@@ -142,7 +143,7 @@ def _controlled(state: State, message: events.UserMessage, position: int) -> Int
     if control.action in ("ask", "answer"):
         return _on_question(state, control, position)
     if control.action in ("approve", "refuse"):
-        return _on_approval(state, control, position)
+        return _on_approval(state, message, control, position)
     lanes = turn_taking.control_targets(state, control)
     if not lanes:
         return Interpretation(state, anomaly=f"{control.action}: no such lane")
@@ -153,8 +154,10 @@ def _controlled(state: State, message: events.UserMessage, position: int) -> Int
     return Interpretation(state, tuple(LaneTrigger(lane, "continued") for lane in goes_on))
 
 
-def _on_approval(state: State, control: Control, position: int) -> Interpretation:
-    """Record a person's approval or refusal; a refused call stays open until its result."""
+def _on_approval(
+    state: State, message: events.UserMessage, control: Control, position: int
+) -> Interpretation:
+    """Record an approval or refusal; a refused call stays open until its result."""
     found = named_call(state, control.call) if control.call is not None else None
     if found is None:
         return Interpretation(state, anomaly=f"{control.action}: no such call is open")
@@ -162,6 +165,11 @@ def _on_approval(state: State, control: Control, position: int) -> Interpretatio
     if control.action == "refuse":
         return Interpretation(state, (LaneTrigger(lane, "refused"),))
     approved = call._replace(approval=False, approved=position, edited=bool(control.arguments))
+    if verdict_of(message) is not None and not call.waits:
+        # A check gives a call that is about to run other arguments; its lane stays where it is.
+        calls = tuple(approved if other is call else other for other in lane.calls)
+        changed = {**state.lanes, lane.address: lane._replace(calls=calls)}
+        return Interpretation(state._replace(lanes=FrozenDict(changed)))
     # Only the approval that a call waits for counts: later ones come when it may have run.
     judged = approved if call.approval else call
     calls = tuple(judged if other is call else other for other in lane.calls)

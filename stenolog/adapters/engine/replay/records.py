@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from stenolog.adapters.tools.calls import USER, editor_in_words
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
 from stenolog.domain.lanes.handoffs import is_of_handoff, taking_over
 from stenolog.domain.lanes.state import address
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import CallRef, Control, Question
-from stenolog.domain.verdict import verdict_of
+from stenolog.domain.verdict import Verdict, is_released, verdict_of
 from stenolog.projections.views.tool_pairs import ToolCallIndex
 
 from .order import ReplayPoint
@@ -37,10 +38,19 @@ class RecordedAnswer(NamedTuple):
         return ReplayPoint(self.position, self.view, self.event.agent)
 
 
+class RecordedEdit(NamedTuple):
+    """Arguments that a check gave a call in place of those `made`."""
+
+    made: str
+    arguments: str
+    verdict: Verdict
+
+
 class RecordedResult(NamedTuple):
     """Recorded tool call and its result: lane, both positions, both events, and what was appended with it.
 
-    `questions` are those that the call asked; `is_answered`: the last of them too.
+    `questions` are those that the call asked; `is_answered`: the last of them too. `by` is who changed the
+    call's arguments; `edit` is how a check did.
     """
 
     lane: str
@@ -51,6 +61,8 @@ class RecordedResult(NamedTuple):
     following: tuple[Event, ...] = ()
     questions: tuple[Question, ...] = ()
     is_answered: bool = True
+    by: str = USER
+    edit: RecordedEdit | None = None
 
     @property
     def point(self) -> ReplayPoint:
@@ -68,7 +80,8 @@ def recorded_answers(entries: list[Entry]) -> Iterator[RecordedAnswer]:
     """Yield the answers and errors of the model calls that the log has."""
     for at, entry in enumerate(entries):
         match entry.event:
-            case AssistantMessage(purpose="answer", replaces=None) as event:
+            # One that was held back was given by an error, and counts again without a call.
+            case AssistantMessage(purpose="answer", replaces=None) as event if not is_released(event):
                 yield RecordedAnswer(entry.position, event, _edit(entries[at + 1 : at + 2], entry.position))
             # A call that a check refused has no receipt: it was not made.
             case LlmError() as event if event.receipt or (verdict_of(event) and not event.in_context):
@@ -90,13 +103,13 @@ def _edit(following: Sequence[Entry], position: int) -> AssistantMessage | None:
 
 def recorded_results(entries: list[Entry]) -> Iterator[RecordedResult]:
     """Yield the results of calls that the log has, each call with the arguments that it ran with."""
-    pairing, results, changed = ToolCallIndex(), dict[str, Entry](), dict[CallRef, str]()
+    pairing, results, changed = ToolCallIndex(), dict[str, Entry](), dict[CallRef, UserMessage]()
     asked, answers = defaultdict[CallRef, list[Question]](list), Counter[CallRef]()
     for at, entry in enumerate(entries):
         found = pairing.take(entry)
         match entry.event:
-            case UserMessage(control=Control(action="approve", call=CallRef() as approved) as control):
-                changed[approved] = control.arguments
+            case UserMessage(control=Control(action="approve", call=CallRef() as approved)) as message:
+                changed[approved] = message
             case UserMessage(
                 control=Control(action="ask", call=CallRef() as asking, question=Question() as it)
             ):
@@ -113,7 +126,11 @@ def recorded_results(entries: list[Entry]) -> Iterator[RecordedResult]:
             assert isinstance(answer.event, AssistantMessage), "and only answers make calls"
             its = answer.event.tool_calls[call.key.nth]
             ref = CallRef(entry=call.entry, index=call.key.nth)
-            its = replace(its, arguments=changed.get(ref) or its.arguments)
+            approval = changed.get(ref)
+            arguments = approval.control.arguments if approval and approval.control else ""
+            verdict = verdict_of(approval) if arguments else None
+            edit = RecordedEdit(its.arguments, arguments, verdict) if verdict else None
+            its = replace(its, arguments=arguments or its.arguments)
             where = address(call.agent, call.task)
             following = tuple(_following(entry.event, entries[at + 1 : at + 3], where))
             questions = tuple(asked.pop(ref, ()))
@@ -126,6 +143,8 @@ def recorded_results(entries: list[Entry]) -> Iterator[RecordedResult]:
                 following,
                 questions,
                 answers[ref] == len(questions),
+                editor_in_words(approval),
+                edit,
             )
     yield from _open_questions(results, asked)
 

@@ -21,6 +21,7 @@ from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.conversation.queries.requests.lanes import api_of
 from stenolog.adapters.conversation.queries.requests.sent_forms import in_sent_form
 from stenolog.adapters.engine.agent import Agent
+from stenolog.adapters.engine.checks import Replace, StageCheck, before_call
 from stenolog.adapters.engine.model_calls.model_call import RecordedVerdictError
 from stenolog.adapters.engine.situation import Situation
 from stenolog.adapters.models.base import Model, ModelRequest, Progress, StreamItem
@@ -47,7 +48,7 @@ from stenolog.projections.requests.request import sent_under
 
 from .agents import AS_RECORDED, RecordedAgent, RecordedCards
 from .order import ReplayOrder
-from .records import RecordedAnswer, RecordedResult, recorded_answers, recorded_results
+from .records import RecordedAnswer, RecordedEdit, RecordedResult, recorded_answers, recorded_results
 
 # Entry ids are drawn anew in each run, so the alias differs though the result is the same.
 ALIAS = re.compile(re.escape(RESULTS) + r"[^\s\"/]+?\.json")
@@ -62,6 +63,7 @@ class Replay:
         self.settings = conversation.settings(at)
         self._answers: dict[str, deque[RecordedAnswer]] = defaultdict(deque)
         self._results: dict[tuple[str, str, str], deque[RecordedResult]] = defaultdict(deque)
+        self._edits: dict[tuple[str, str, str], deque[RecordedEdit]] = defaultdict(deque)
         entries = list(conversation.entries(at=at))
         answers = list(recorded_answers(entries))
         self._cards = RecordedCards(entries)
@@ -75,6 +77,8 @@ class Replay:
         results = list(recorded_results(entries))
         for result in results:
             self._results[result.lane, result.call.name, result.call.arguments].append(result)
+            if result.edit is not None:
+                self._edits[result.lane, result.call.name, result.edit.made].append(result.edit)
         self.order = ReplayOrder(
             [each.point for each in answers] + [each.point for each in results if each.was_run],
             [entry.position for entry in entries if _is_outside(entry)],
@@ -121,7 +125,7 @@ class Replay:
 
     def content(self, recorded: RecordedResult) -> tuple[str | Attachment, ...]:
         """Return a result as its tool gave it, with the whole text in place of a preview."""
-        result, note = recorded.event, note_of(recorded.call)
+        result, note = recorded.event, note_of(recorded.call, recorded.by)
         whole = self.conversation.log.blobs[result.blob].decode() if result.blob else ""
         given = map(self.media, with_text(result.parts, whole) if whole else result.parts)
         # The engine puts the note before it once more.
@@ -140,7 +144,12 @@ class Replay:
         text = agent.persona if isinstance(agent.persona, str) else self._instructions
         made = {each.name: getattr(agent, each.name) for each in fields(Agent)}
         made |= {"llm": models or self._model(agent.name, "", "", self._api(agent.name)), "fallbacks": ()}
-        made |= {"persona": text, "tools": self._tools(agent), "retries": AS_RECORDED, "checks": ()}
+        made |= {
+            "persona": text,
+            "tools": self._tools(agent),
+            "retries": AS_RECORDED,
+            "checks": self._checks(),
+        }
         return RecordedAgent(**made, card_of=self._card_of)
 
     def _carded(self, agent: str) -> Agent:
@@ -159,8 +168,21 @@ class Replay:
             parameters=card.parameters,
             policy=next((each.policy for each in reversed(cards) if "policy" not in each.patched), None),
             retries=AS_RECORDED,
+            checks=self._checks(),
             card_of=self._card_of,
         )
+
+    def _checks(self) -> tuple[StageCheck, ...]:
+        # Only if there is something to say: a replay is to keep the order of the recording.
+        return (before_call(self._edited),) if self._edits else ()
+
+    async def _edited(self, call: ToolContext) -> Replace | None:
+        """Return the arguments that a check gave a call."""
+        waiting = self._edits[call.lane, call.name, call.arguments]
+        if not waiting:
+            return None
+        edit = waiting.popleft()
+        return Replace(edit.arguments, edit.verdict.reason, edit.verdict.by)
 
     def _model(self, agent: str, name: str, provider: str, api: str | Format) -> Model:
         return _Model(self, name, provider, self._apis.get((agent, name, provider), api))

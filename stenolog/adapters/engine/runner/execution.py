@@ -29,12 +29,7 @@ from stenolog.adapters.engine.model_calls.streaming import BREATH, stream_with_t
 from stenolog.adapters.engine.options import StreamDelta
 from stenolog.adapters.models.base import Model, ModelRequest, Progress
 from stenolog.adapters.store.contract.values import Claim
-from stenolog.adapters.tools.asking import Asking
-from stenolog.adapters.tools.base import BaseTool, ToolContext
-from stenolog.adapters.tools.base import ToolOutput as ToolOutcome
-from stenolog.adapters.tools.calls import answered_questions, with_metadata
-from stenolog.adapters.tools.execute import execute
-from stenolog.adapters.tools.results import failed, failure, redacted_output, result_of
+from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.errors import (
     ModelError,
     OperationalError,
@@ -42,16 +37,17 @@ from stenolog.domain.errors import (
     StoredDataError,
     StoreTimeoutError,
 )
-from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.lanes.effects import CallModel, EffectResult, RunTool, question_message, ref
+from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch
+from stenolog.domain.lanes.effects import CallModel, EffectResult, RunTool
 from stenolog.domain.lanes.state import LaneState
-from stenolog.domain.parts import ToolCall, text_of
+from stenolog.domain.parts import text_of
 from stenolog.domain.verdict import verdict_of
 from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
 from stenolog.projections.requests.transport import Outgoing
 
 from .cuts import CutWarnings
 from .judging import AnswerJudge
+from .tool_run import ToolRun
 
 LOGGER = logging.getLogger("stenolog.engine")
 P = ParamSpec("P")
@@ -79,7 +75,6 @@ class LogThread:
 
 
 STOPPED = "stopped"
-GOES_ON = "The call was cancelled, but goes on in the background, and may still have effects."
 # They tell of the replay, the file or the machine, and not of the model or the tool.
 FATAL = (ReplayMismatchError, StoredDataError, OperationalError)
 """Errors that end a run, since no event can record them."""
@@ -106,7 +101,10 @@ class EffectExecutor:
     async def do(self, claimed: ClaimedEffect) -> None:
         """Do the effect and record its result. Raises errors that no event can express."""
         if isinstance(claimed.effect, RunTool):
-            await self._run_tool(claimed, claimed.effect)
+            tools = self.tools.get(claimed.effect.lane.agent, {})
+            finished = await ToolRun(self.journal, self.thread.call, tools, claimed, claimed.effect).run()
+            if finished is not None:
+                await self.settle(claimed.claim, finished)
         else:
             await _ModelCall(self, claimed, claimed.effect).run()
 
@@ -119,69 +117,6 @@ class EffectExecutor:
             # Tried again without end, since the outcome of an effect cannot be had a second time.
             except StoreTimeoutError:
                 await asyncio.sleep(pause_after(failures))
-
-    async def _run_tool(self, claimed: ClaimedEffect, effect: RunTool) -> None:
-        assert claimed.call is not None, "a tool runs a call"
-        call, claim, journal = claimed.call, claimed.claim, self.journal
-        watch = journal.options.world.stopwatch
-        start = watch()
-        tool = self.tools.get(effect.lane.agent, {}).get(call.name)
-        asking = Asking()
-        context = self._context(claimed, effect, call, asking)
-        try:
-            if effect.call.questions:
-                asking.add(await self.thread.call(answered_questions, journal.conversation, effect.call))
-            outcome = await self._outcome(effect, tool, context)
-        except asyncio.CancelledError:
-            if not journal.is_unwanted(claim):
-                raise
-            # Nothing more will come of it, and its result in the log already says that it was cancelled.
-            if tool is None or tool.stops or tool.repeat == "safe":
-                await self.thread.call(journal.claims.release, claim)
-                return
-            outcome = failed(GOES_ON)
-        took, outcome = round((watch() - start) * 1000), with_metadata(outcome, call, effect.call)
-        log = journal.conversation.log
-
-        def result_or_question() -> UserMessage | ToolResult:
-            question = asking.open
-            return question_message(effect.lane, effect.call, question) if question else event(outcome)
-
-        def event(outcome: ToolOutcome) -> ToolResult:
-            if log.edge.redact:
-                outcome = redacted_output(outcome, log.edge.redact)
-            return result_of(outcome, call.id, ref(effect.call), call.name, log.blobs.put, took)
-
-        def then(result: EffectResult, _live: LiveState) -> Iterable[Event]:
-            # A question is followed by nothing: the call runs again.
-            return tool.following(result, context) if tool and isinstance(result, ToolResult) else ()
-
-        finished = FinishedEffect(result_or_question, lambda error: event(failure(error)), then)
-        await self.settle(claim, finished)
-
-    async def _outcome(self, effect: RunTool, tool: BaseTool | None, context: ToolContext) -> ToolOutcome:
-        """Run the call, unless its agent's mode withholds the tool."""
-        lane = effect.lane
-        if withheld := self.journal.settings.withheld(lane.agent, context.name):
-            return failed(withheld)
-        return await execute(tool, context, list(self.tools.get(lane.agent, {})))
-
-    def _context(
-        self, claimed: ClaimedEffect, effect: RunTool, call: ToolCall, asking: Asking
-    ) -> ToolContext:
-        conversation = self.journal.conversation
-        return ToolContext(
-            name=call.name,
-            arguments=call.arguments,
-            key=claimed.claim.key,
-            lane=effect.lane.address,
-            conversation_name=conversation.name,
-            id=call.id,
-            position=effect.cause,
-            conversation=conversation,
-            deps=self.journal.options.deps,
-            asking=asking,
-        )
 
 
 class _ModelCall:
@@ -222,7 +157,7 @@ class _ModelCall:
         try:
             if self.options.is_checked():
                 await self._check(self.dispatch_check.begin)
-            unsent = None if self.model.is_recorded else await self.judge.before(self.request)
+            unsent = await self.judge.before(self.request)
             return await self._answer() if unsent is None else unsent
         except FATAL:
             # No event says what came of it, so the effect is free to be claimed again.

@@ -19,16 +19,16 @@ from stenolog.adapters.engine.checks import (
     StageCheck,
     at_stage,
     reworded,
+    short,
 )
 from stenolog.adapters.engine.journal.journal import Journal
 from stenolog.adapters.engine.journal.live_state import LiveState
 from stenolog.adapters.engine.output import BY, fault, refusals, refused
 from stenolog.adapters.engine.situation import Situation
-from stenolog.domain.base.model import clean
 from stenolog.domain.events import AssistantMessage, ErrorCategory, Event, LlmError, UserMessage
 from stenolog.domain.lanes.effects import CallModel, as_error
 from stenolog.domain.lanes.state import address
-from stenolog.domain.verdict import Kind, Verdict, verdict_of, with_own
+from stenolog.domain.verdict import Kind, Verdict, joined, verdict_of, with_own
 from stenolog.projections.requests import Request
 
 T = TypeVar("T")
@@ -68,21 +68,22 @@ class AnswerJudge:
 
     async def before(self, request: Request) -> AssistantMessage | LlmError | None:
         """Return what the call ends in without its model: a refusal, or an answer that was held back."""
-        if not self.agent.checks:
+        lane = self.effect.lane
+        # An answer that was held back is there also for an agent that has no check any more.
+        if not self.agent.checks and lane.category != "refused":
             return None
-        lane = self.effect.lane.address
-        where = self.journal.conversation, lane, self.effect.cause
+        where = self.journal.conversation, lane.address, self.effect.cause
         self.holds = await self.in_log_thread(holds, *where)
         if self.holds.answer is not None:
             return await self.judged(self._released(self.holds.answer))
         for check in at_stage(self.agent.checks, "before_request"):
             match await check.judge(request, self._situation()):
                 case Refuse(reason):
-                    return self._unsent("refused", Verdict("refused", check.name, _short(reason)))
+                    return self._unsent("refused", Verdict("refused", check.name, short(reason)))
                 case AskPerson(question) if check.name not in self.holds.requests:
-                    return self._unsent("refused", Verdict("held", check.name, _short(question)))
+                    return self._unsent("refused", Verdict("held", check.name, short(question)))
                 case CheckFailure(reason):
-                    return self._unsent("other", Verdict("failed", check.name, _short(reason)))
+                    return self._unsent("other", Verdict("failed", check.name, short(reason)))
                 case _:
                     pass
         return None
@@ -94,12 +95,12 @@ class AnswerJudge:
         now, verdicts = answer, list[Verdict]()
         for check in at_stage(self.agent.checks, "after_answer"):
             match await check.judge(now, self._situation()):
-                case Replace(value, reason):
+                case Replace(value, reason, by):
                     given = self._replaced(now, check, value)
                     if isinstance(given, CheckFailure):
                         return _not_counted(answer, "other", "failed", check.name, given.reason)
                     now = given
-                    verdicts.append(Verdict("replaced", check.name, _short(reason)))
+                    verdicts.append(Verdict("replaced", by or check.name, short(reason)))
                 case Refuse(reason):
                     return await self._refused(answer, check.name, reason)
                 case AskPerson(question) if check.name not in self.holds.answers:
@@ -140,7 +141,6 @@ class AnswerJudge:
     def _edited(
         self, answer: AssistantMessage, now: AssistantMessage, verdicts: list[Verdict]
     ) -> AssistantMessage:
-        by, why = (", ".join(dict.fromkeys(each)) for each in zip(*(v[1:] for v in verdicts), strict=True))
         bare = replace(
             now,
             usage=None,
@@ -150,7 +150,7 @@ class AnswerJudge:
             session="",
             to=(),
         )
-        self._edit = Verdict("replaced", by, why).on(bare)
+        self._edit = joined(verdicts).on(bare)
         # By the words that count.
         return replace(answer, to=[*self.mentioned(now.text)])
 
@@ -199,12 +199,8 @@ def _not_counted(
     answer: AssistantMessage, category: ErrorCategory, kind: Kind, by: str, reason: str
 ) -> LlmError:
     """Return an answer that is held back, out of context, until a person goes on."""
-    error = replace(as_error(answer, category, _short(reason)), in_context=False)
-    return Verdict(kind, by, _short(reason)).on(error)
-
-
-def _short(reason: object) -> str:
-    return clean(str(reason))[:2_000]
+    error = replace(as_error(answer, category, short(reason)), in_context=False)
+    return Verdict(kind, by, short(reason)).on(error)
 
 
 def holds(conversation: Conversation, lane: str, cause: int) -> Holds:
