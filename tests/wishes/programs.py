@@ -15,6 +15,7 @@ from stenolog.errors import ModelError
 from stenolog.events import AssistantMessage, LlmError, ModeSwitch
 from stenolog.tools import ToolContext, tool
 
+from .handing_on import HANDING_ON
 from .world import Asked, Program, World, call
 
 
@@ -285,4 +286,5 @@ PROGRAMS = [
     Program(
         "ends-run", ending, ("Pay.", "And again."), "I have paid already.", holds=kept_secret, claims=True
     ),
+    *HANDING_ON,
 ]

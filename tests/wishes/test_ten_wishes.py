@@ -115,9 +115,10 @@ def test_a_recorded_program_is_run_again_without_its_models_and_tools(
     with stenolog.open(tmp_path / "run.db", clock=clock) as log:
         go(program, WAYS["itself"], log, world, clock)
         untouched = World()
-        agents = program.team(untouched, clock.world).agents.values()
+        team = program.team(untouched, clock.world)
         recording = Replay(log[NAME])
-        again = Team([recording.agent(agent) for agent in agents], world=clock.world)
+        agents = [recording.agent(agent) for agent in team.agents.values()]
+        again = Team(agents, turns=team.turns, world=clock.world)
         run = converse(WAYS["itself"], program, again, log["again"], World())
         virtual_time.run(run, PATIENCE_SECONDS)
 
