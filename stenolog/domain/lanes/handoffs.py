@@ -25,7 +25,7 @@ def message_mark(nth: int) -> dict[str, Any]:
 
 def taking_over(result: ToolResult) -> str:
     """Return the agent that a result hands on to; "" if none."""
-    match own_meta(result).get(HANDOFF) if result.meta and not result.is_error else None:
+    match own_meta(result).get(HANDOFF) if not result.is_error else None:
         case {"to": str(agent)}:
             return agent
         case _:
@@ -34,7 +34,7 @@ def taking_over(result: ToolResult) -> str:
 
 def handing_call(event: UserMessage | ModeSwitch) -> int | None:
     """Return the index of the call that an event was appended for, to hand on; None for any other."""
-    match own_meta(event).get(HANDOFF) if event.meta else None:
+    match own_meta(event).get(HANDOFF):
         case {"call": int(nth)} if isinstance(event, ModeSwitch) or (
             event.author_kind == "agent" and event.to
         ):

@@ -235,7 +235,7 @@ def _on_user_message(accounts: UsageByLane, message: UserMessage, time: datetime
     if not to:
         # Words without an addressee are for all lanes, so every account begins anew.
         return UsageByLane(since=time, pass_token=accounts.pass_token)
-    if is_of_handoff(message):
+    if message.meta and is_of_handoff(message):
         return _handed_on(accounts, message.author, to)
     handoffs = accounts.handoffs if message.author_kind == "agent" else 0
     anew = dict.fromkeys(to, NEW._replace(since=time))

@@ -107,7 +107,7 @@ def _on_user_message(state: State, message: events.UserMessage, position: int) -
     if message.control is not None:
         return _controlled(state, message, position)
     state, turn = turn_taking.asked_lanes(state, message, position)
-    if is_of_handoff(message):
+    if message.meta and is_of_handoff(message):
         # What the one that handed on was told holds for the other: no person has spoken to it.
         lanes = map(state.lane, turn.lanes)
         return Interpretation(state, tuple([_ask(lane, position, lane.steps, turn.reason) for lane in lanes]))
@@ -298,7 +298,7 @@ def _resulted(state: State, result: events.ToolResult, position: int) -> Interpr
     rest = tuple([other for other in lane.calls if other is not call])
     ended = lane.has_ended or (call.ends and not result.is_error)
     after = lane._replace(calls=rest, asked=position, has_ended=ended)
-    if other := taking_over(result):
+    if result.meta and (other := taking_over(result)):
         state = turn_taking.transferred(state, lane.address, other)
     return Interpretation(state, (LaneTrigger(after, "resulted"),))
 

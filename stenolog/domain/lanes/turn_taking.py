@@ -30,7 +30,7 @@ def asked_lanes(state: State, message: UserMessage, position: int) -> tuple[Stat
     """
     if message.author_kind == "system" or not message.in_context:
         return state, NextTurn()
-    rule, is_handoff = rule_of(state.turns), is_of_handoff(message)
+    rule, is_handoff = rule_of(state.turns), bool(message.meta) and is_of_handoff(message)
     if is_handoff or not rule.opens(message.to):
         named = tuple(dict.fromkeys(state.lane(where).address for where in message.to))
         # The turn comes to these once the lanes that have it now are at rest.

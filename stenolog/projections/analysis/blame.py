@@ -13,7 +13,7 @@ from stenolog.domain import events
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import is_checkpointed, is_erased
 from stenolog.domain.errors import PositionNotFoundError, UnsupportedVersionError
-from stenolog.domain.lanes.handoffs import handing_call, is_of_handoff
+from stenolog.domain.lanes.handoffs import handing_call
 from stenolog.domain.lanes.state import State, address
 from stenolog.domain.lanes.state import in_words as spans_in_words
 from stenolog.domain.lanes.step import fold
@@ -136,7 +136,7 @@ class _Chain:
             case events.UserMessage(author_kind="person"):
                 return NO_CAUSE
             case events.UserMessage(cause=int(cause)):
-                return _Cause(cause, "cause", handing_call(event) if is_of_handoff(event) else None)
+                return _Cause(cause, "cause", handing_call(event))
             case events.AssistantMessage() | events.LlmError() if event.cause is not None:
                 return _Cause(event.cause, "cause")
             case events.AssistantMessage() | events.LlmError() if event.receipt is not None:
