@@ -71,7 +71,9 @@ def with_workers(*cats: int) -> Team:
 
 
 @contextlib.asynccontextmanager
-async def chatting(log: Log, who: Team, waits: int, name: str = "talk") -> AsyncGenerator[Chatting, None]:
+async def chatting(
+    log: Log, who: Team, waits: int, name: str = "talk", words: str = "asks to run"
+) -> AsyncGenerator[Chatting, None]:
     """Yield a room whose team has begun, once so many calls wait for a person and were asked about."""
     texts = list[str]()
 
@@ -81,7 +83,7 @@ async def chatting(log: Log, who: Team, waits: int, name: str = "talk") -> Async
     room = ChatSession(who, Delivery(log[name], "mail", send))
     async with room.open(), asyncio.timeout(20):
         await room.receive(UserMessage(text="go", author="Ann"), id="1")
-        await until(lambda: sum("asks to run" in text for text in texts) >= waits)
+        await until(lambda: sum(words in text for text in texts) >= waits)
         yield Chatting(room, texts, await who.pending_approvals(log[name]))
 
 

@@ -18,7 +18,7 @@ from stenolog.contrib.telegram import Telegram
 from stenolog.contrib.telegram.service import channel
 from stenolog.errors import CallerError
 from stenolog.models import ModelRequest, Scripted
-from stenolog.tools import tool
+from stenolog.tools import ToolContext, tool
 from tests.file_bytes import files_with
 
 from .given import BOT, OTHER, ROLE, at_once, echo, run, served, team, until
@@ -258,3 +258,29 @@ def test_a_call_of_which_a_part_cannot_be_shown_is_not_asked_about(api: StandIn,
 
     assert api.texts()[0] == "(This cannot be shown here: No)"
     assert sold == []
+
+
+def test_a_question_of_a_tool_has_a_button_for_each_choice_and_a_text_answers_it_too(
+    api: StandIn, log: Log
+) -> None:
+    @tool
+    async def book(call: ToolContext) -> str:
+        """Book."""
+        return f"{await call.ask('Which?', choices=['8:15', '9:40'])}, {await call.ask('Who?')}"
+
+    def reply(prompt: ModelRequest) -> object:
+        last = prompt.body["messages"][-1]
+        return last["content"] if last["role"] == "tool" else ToolCall(id="1", name="book")
+
+    model = Scripted(reply, endless=True)
+    who = stenolog.Team([stenolog.Agent("coder", llm=model, tools=[book])])
+    api.say("Book")
+    run(api, log, 1, who)
+    [asked] = api.sent
+    api.press(asked, "9:40", "p1")
+    run(api, log, 3, who)
+    api.say("Ann")
+    texts = run(api, log, 4, who)
+
+    assert [*asked.buttons] == ["8:15", "9:40", "Refuse"]
+    assert texts[-1] == "9:40, Ann"

@@ -50,7 +50,12 @@ class PendingApproval(NamedTuple):
     def code(self) -> str:
         """The code by which a person names the call; it depends on the arguments and the question."""
         # A later question of the same call has another code, so that no answer is taken for it.
-        return call_code(self.call, self.name, f"{self.arguments}{self.asked or ''}")
+        return question_code(self.call, self.asked) if self.asked else call_code(*self[1:4])
+
+
+def question_code(call: CallRef, asked: int) -> str:
+    """Return the code of a call's question, by the position that it was asked at."""
+    return call_code(call, "ask", str(asked))
 
 
 def waiting(conversation: Conversation) -> list[PendingApproval]:

@@ -14,11 +14,15 @@ T = TypeVar("T")
 
 
 class Question(NamedTuple):
-    """A piece of the question whether a call may run. `code` names the call; `is_last` ends it."""
+    """A piece of the question whether a call may run, or of one that a tool asks.
+
+    `code` names the call; `is_last` ends it. `choices` are those of a tool's question; None: an approval.
+    """
 
     text: str
     code: str
     is_last: bool = True
+    choices: tuple[str, ...] | None = None
 
 
 class OutgoingMessage(NamedTuple):

@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.approvals import PendingApproval, approval, waiting
+from stenolog.adapters.engine.approvals import answer as answered
 from stenolog.adapters.engine.mentions import agents_by_name as agents_by_name
 from stenolog.adapters.engine.mentions import mentioned_agents
 from stenolog.adapters.engine.team.team import Team
@@ -23,6 +25,7 @@ from stenolog.domain.lanes.lifecycle import BUSY
 from stenolog.domain.lanes.state import LaneState, State, address, decision, runs_in_words
 from stenolog.domain.policy import policy
 from stenolog.domain.values import Control
+from stenolog.projections.answers import answer_from
 from stenolog.projections.formats.base import Format
 from stenolog.projections.requests import Omission, Request, RequestPart
 from stenolog.projections.requests.sendable import no_agent
@@ -78,6 +81,13 @@ class CommandContext(NamedTuple):
             except VersionConflictError:
                 continue
         return []
+
+    def answer(self, call: PendingApproval, text: str) -> list[Entry]:
+        """Answer a call's question with a person's text. Raises `InvalidEventError` if it does not fit."""
+        assert call.question is not None, "it asks"
+        value = answer_from(call.question, text)
+        said = answered(self.conversation, call.call, value, None, call.asked)
+        return self.submit(lambda _: replace(said, author=self.author))
 
     def control(self, control: Control, text: str = "", to: str = "") -> list[Entry]:
         """Append a command for the engine."""
@@ -153,7 +163,9 @@ def _doing(state: State, lane: LaneState) -> str:
         case "run_tools":
             return f"runs {', '.join(call.name for call in lane.calls)}"
         case "ask_approval":
-            return f"waits for /approve of {', '.join(call.name for call in lane.calls if call.approval)}"
+            approvals = ", ".join(call.name for call in lane.calls if call.approval)
+            asks = ", ".join(f"{call.name} asks" for call in lane.calls if call.question)
+            return "; ".join(filter(None, (approvals and f"waits for /approve of {approvals}", asks)))
         case _:
             return f"has failed ({lane.category}), /continue goes on" if lane.status == "failed" else "rests"
 
@@ -245,11 +257,25 @@ async def refuse(given: CommandContext) -> str:
     return await asyncio.to_thread(_judge, given, "refuse")
 
 
+@command
+async def answer(given: CommandContext) -> str:
+    """[CODE] ANSWER answers the question of a tool"""
+    return await asyncio.to_thread(_judge, given, "answer")
+
+
 def _judge(given: CommandContext, action: Action) -> str:
     """Decide about the named call; a message decides once, even if delivered again."""
     if given.is_done or any(judged.is_done for judged in _at_workers(given)):
         return DECIDED
     calls = waiting(given.conversation)
+    # An answer may be any word, and so may look like a code: only that of an earlier question is one.
+    first = given.rest.partition(" ")[0].casefold()
+    if (
+        action == "answer"
+        and all(call.code != first for call in calls)
+        and was_there(given.conversation, first)
+    ):
+        return DECIDED
     meant = chosen(action, calls, given.rest, given.about, given.shown)
     if isinstance(meant, Unclear):
         return _unclear(given.conversation, meant.code, calls)
@@ -257,11 +283,14 @@ def _judge(given: CommandContext, action: Action) -> str:
     judged = given if call.conversation == given.conversation.name else given.at(call.conversation)
     if action == "approve":
         verdict = judged.control(approval(judged.conversation, call.call, rest or None))
+    elif action == "answer":
+        verdict = judged.answer(call, rest)
     else:
         verdict = judged.control(Control(action="refuse", call=call.call), rest, call.lane if rest else "")
     if not verdict:  # another person was first, perhaps with other arguments
         return DECIDED
-    done = f"{'It runs' if action == 'approve' else 'It does not run'}: {call.name}."
+    ended = "It has no answer" if call.question else "It does not run"
+    done = f"{ended if action == 'refuse' else 'It runs'}: {call.name}."
     return "\n".join([done, *questions(other for other in calls if other != call)])
 
 

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.conversation.queries.backwards import backwards
-from stenolog.adapters.engine.approvals import PendingApproval
+from stenolog.adapters.engine.approvals import PendingApproval, question_code
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import AssistantMessage, LlmError, UserMessage
@@ -18,7 +18,10 @@ from stenolog.domain.lanes.state import address
 from stenolog.domain.lanes.turn_taking import is_pass
 from stenolog.domain.parts import RefusalPart
 from stenolog.domain.settings import Settings
-from stenolog.domain.values import CallRef, TurnPolicy
+from stenolog.domain.values import CallRef, Control, TurnPolicy
+from stenolog.domain.values import Question as AskedQuestion
+from stenolog.projections.questions import choices_of
+from stenolog.projections.questions import in_words as question_in_words
 from stenolog.projections.terminal_text import CODE_LENGTH, LETTERS, call_code, shown_call
 from stenolog.projections.views.timeline import cut_of
 
@@ -189,8 +192,13 @@ WHY = {
 
 def speaker_of(entry: Entry) -> str:
     """Return an entry's lane; empty for an entry of no agent."""
-    event = entry.event
-    return address(event.agent, event.task) if isinstance(event, AssistantMessage | LlmError) else ""
+    match entry.event:
+        case AssistantMessage() | LlmError() as event:
+            return address(event.agent, event.task)
+        case UserMessage(control=Control(action="ask"), author=lane):
+            return lane
+        case _:
+            return ""
 
 
 def display_name(lane: str, names: Mapping[str, str]) -> str:
@@ -220,9 +228,10 @@ def render_entry(
         if words and isinstance(entry.event, AssistantMessage):
             words = heading.replace("{name}", speaker) + words
         pieces: list[str | Question] = [*split(words, limit, weigh)]
-        for code, question in _questions(entry, settings, speaker):
-            *first, last = split(question, limit, weigh)
-            pieces += [*(Question(text, code, is_last=False) for text in first), Question(last, code)]
+        for question in _questions(entry, settings, speaker):
+            *first, last = split(question.text, limit, weigh)
+            pieces += (question._replace(text=text, is_last=False) for text in first)
+            pieces.append(question._replace(text=last))
         return pieces
 
     return render
@@ -259,16 +268,26 @@ def _missing(entry: Entry) -> str:
     return cut_of(receipt) if receipt else ""
 
 
-def _questions(entry: Entry, settings: Settings, speaker: str) -> Iterator[tuple[str, str]]:
-    answer = entry.event
-    if not isinstance(answer, AssistantMessage) or answer.purpose != "answer":
-        return
-    tools = settings.card_of(answer.agent).tools or ()
-    asks = {tool.name for tool in tools if tool.approval}
-    for nth, call in enumerate(answer.tool_calls):
-        if call.name in asks:
-            code = call_code(CallRef(entry=entry.id, index=nth), call.name, call.arguments)
-            yield code, question(speaker, code, call.name, call.arguments)
+def _questions(entry: Entry, settings: Settings, speaker: str) -> Iterator[Question]:
+    match entry.event:
+        case AssistantMessage(purpose="answer") as answer:
+            tools = settings.card_of(answer.agent).tools or ()
+            asks = {tool.name for tool in tools if tool.approval}
+            for nth, made in enumerate(answer.tool_calls):
+                if made.name in asks:
+                    code = call_code(CallRef(entry=entry.id, index=nth), made.name, made.arguments)
+                    yield Question(question(speaker, code, made.name, made.arguments), code)
+        case UserMessage(control=Control(call=CallRef() as call, question=AskedQuestion() as asked)):
+            code = question_code(call, entry.position)
+            yield Question(tool_question(speaker, code, asked), code, choices=choices_of(asked))
+        case _:
+            pass
+
+
+def tool_question(speaker: str, code: str, asked: AskedQuestion) -> str:
+    """Return the Markdown question of a tool, with its choices."""
+    how = f"Write the answer, or /answer {code} ANSWER; /refuse {code} gives none."
+    return f"{speaker} asks: {question_in_words(asked)}\n\n{how}"
 
 
 def question(speaker: str, code: str, name: str, arguments: str) -> str:
@@ -277,7 +296,7 @@ def question(speaker: str, code: str, name: str, arguments: str) -> str:
     return f"{speaker} asks to run\n{shown}\n/approve {code} lets it, /refuse {code} does not."
 
 
-Action: TypeAlias = Literal["approve", "refuse"]
+Action: TypeAlias = Literal["approve", "refuse", "answer"]
 REMEMBERED, PAGE = 10_000, 256
 CALL_CODE = re.compile(f"[{LETTERS}]{{{CODE_LENGTH}}}")
 
@@ -303,6 +322,8 @@ def chosen(
     Its code is the first word of `rest`, or `about`, by reply or button. Without a code it is the only
     waiting one, if it is also the only one in `shown`: codes shown since the person's last message.
     """
+    # A refusal ends a question too.
+    calls = [call for call in calls if action == "refuse" or (call.question is None) == (action == "approve")]
     first, behind = [*rest.split(maxsplit=1), "", ""][:2]
     word = first.casefold() if CALL_CODE.fullmatch(first.casefold()) else ""
     known = any(call.code == word for call in calls)
@@ -315,24 +336,35 @@ def chosen(
         return Chosen(named[0], rest) if len(named) == 1 else Unclear(about)
     if action == "approve" and rest and not rest.startswith("{"):
         return Unclear()  # "yes, but …" is no approval
-    if len(calls) == 1 and {calls[0].code} == {*shown}:
+    if len(calls) == 1 and calls[0].code in shown and (action == "answer" or len({*shown}) == 1):
         return Chosen(calls[0], rest)
     return Unclear(word)
 
 
 def questions(calls: Iterable[PendingApproval]) -> Iterator[str]:
     """Yield the question of each call that waits, in Markdown."""
-    return (question(call.lane, call.code, call.name, call.arguments) for call in calls)
+    for call in calls:
+        if call.question is not None:
+            yield tool_question(call.lane, call.code, call.question)
+        else:
+            yield question(call.lane, call.code, call.name, call.arguments)
 
 
 def was_there(conversation: Conversation, code: str) -> bool:
-    """Return whether the code names one of the last calls, decided or not."""
-    for entry in islice(backwards(conversation, conversation.position), REMEMBERED):
-        if isinstance(entry.event, AssistantMessage):
-            for nth, call in enumerate(entry.event.tool_calls):
-                if call_code(CallRef(entry=entry.id, index=nth), call.name, call.arguments) == code:
-                    return True
-    return False
+    """Return whether the code names one of the last calls or questions, decided or not."""
+    last = islice(backwards(conversation, conversation.position), REMEMBERED)
+    return any(code in _codes_of(entry) for entry in last)
+
+
+def _codes_of(entry: Entry) -> Iterator[str]:
+    match entry.event:
+        case AssistantMessage() as answer:
+            for nth, call in enumerate(answer.tool_calls):
+                yield call_code(CallRef(entry=entry.id, index=nth), call.name, call.arguments)
+        case UserMessage(control=Control(action="ask", call=CallRef() as call)):
+            yield question_code(call, entry.position)
+        case _:
+            pass
 
 
 def last_word(conversation: Conversation, author: str) -> int:

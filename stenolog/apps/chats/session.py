@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 
 from stenolog.adapters.conversation.log import Conversation
-from stenolog.adapters.engine.approvals import workers
+from stenolog.adapters.engine.approvals import waiting, workers
 from stenolog.adapters.engine.delegate import TASK_ID as TASK
 from stenolog.adapters.engine.inputs import Message
 from stenolog.adapters.engine.options import EntryAppended, StreamDelta
@@ -16,8 +16,9 @@ from stenolog.adapters.engine.team.start import OnInput
 from stenolog.adapters.engine.team.team import Team
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import OperationalError
-from stenolog.domain.events import LlmError
+from stenolog.domain.events import LlmError, UserMessage
 from stenolog.domain.lanes.state import address
+from stenolog.domain.parts import TextPart
 from stenolog.domain.settings import Settings
 from stenolog.projections.views.acts import act_in_words
 
@@ -26,7 +27,7 @@ from .commands import COMMANDS, Command, CommandContext, TypedCommand, call
 from .delivery import Delivery
 from .rendering import last_word
 
-JUDGING = ("approve", "refuse")
+JUDGING = ("approve", "refuse", "answer")
 LOGGER = logging.getLogger("stenolog.chats")
 
 
@@ -66,15 +67,56 @@ class ChatSession:
         self._woken = asyncio.Event()
         self._resting = asyncio.Event()
 
-    async def receive(self, message: Message, *, to: str | tuple[str, ...] = (), id: str = "") -> list[Entry]:
+    async def receive(
+        self,
+        message: Message,
+        *,
+        to: str | tuple[str, ...] = (),
+        id: str = "",
+        unseen: Collection[str] = (),
+    ) -> list[Entry]:
         """Append a message, once if it has an `id`; durable on return.
 
-        Raises as `Team.send`.
+        If a tool asks something here, a text is the answer; `unseen` are codes shown after it was written.
+        Raises `InvalidEventError` if it does not fit, and as `Team.send`.
         """
         self._reopen()
+        answered = await asyncio.to_thread(self._answer, message, to, id, unseen)
+        if answered is not None:
+            self.wake()
+            return answered
         entries = await self.team.send(self.conversation, message, to=to, id=id, on_input=self.on_input)
         self.wake()
         return entries
+
+    def _answer(
+        self, message: Message, to: str | tuple[str, ...], id: str, unseen: Collection[str]
+    ) -> list[Entry] | None:
+        """Answer the question that a message is for; None if it is for none."""
+        said = UserMessage(text=message) if isinstance(message, str) else message
+        if not isinstance(said, UserMessage) or said.replaces:
+            return None
+        if not all(isinstance(part, TextPart) for part in said.parts):
+            return None
+        given = CommandContext(self.conversation, self.team, id=id, author=said.author)
+        if given.is_done:
+            first = self.conversation.entry_by_id(id)
+            is_answer = first and isinstance(first.event, UserMessage) and first.event.control
+            return [] if is_answer else None
+        named = (to,) if isinstance(to, str) and to else (*to, *said.to)
+        state = self.conversation.state()
+        if not any(call.question for _, call in state.open_calls()):
+            return None
+        calls = [
+            call
+            for call in waiting(self.conversation)
+            if call.question and call.conversation == self.conversation.name
+            if not named or call.lane.partition("/")[0] in named or call.lane in named
+        ]
+        shown = {*self._codes_since(said.author)} - {*unseen}
+        if len(calls) != 1 or calls[0].code not in shown:
+            return None
+        return given.answer(calls[0], said.text)
 
     async def run_command(
         self,

@@ -21,7 +21,7 @@ from telegram.constants import ChatAction, ParseMode
 from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, TelegramError
 from telegram.request import HTTPXRequest
 
-from stenolog.chats import Backoff, retry_forever
+from stenolog.chats import Backoff, Question, retry_forever
 from stenolog.errors import CallerError
 
 from .incoming import rendered
@@ -31,6 +31,7 @@ TOKEN = re.compile(r"(\d{1,20}):[\w-]{3,200}", re.ASCII)
 KINDS = ("message", "edited_message", "callback_query")
 GONE = re.compile("thread|topic", re.IGNORECASE)
 """A part of Telegram's message if there is no such topic, or it is closed."""
+MOST_BUTTONS, LONGEST_LABEL = 20, 60
 HURRY = 5.0
 """Seconds for what is not worth waiting for."""
 
@@ -78,13 +79,13 @@ class Bot:
             async with asyncio.timeout(HURRY):
                 await self._api.get_updates(offset, limit=1, timeout=0, allowed_updates=KINDS)
 
-    async def say(self, chat: int, text: str, topic: int = 0, code: str = "") -> int:
+    async def say(self, chat: int, text: str, topic: int = 0, about: Question | None = None) -> int:
         """Send a text as Markdown, or as plain text if Telegram cannot read that.
 
-        `topic` is a forum's; if it is gone, the general one is used. `code` names the call that two buttons
+        `topic` is a forum's; if it is gone, the general one is used. `about` is the question that buttons
         decide. Returns the message id; 0 if only a note could be shown.
         """
-        thread, buttons = topic or None, _buttons(code) if code else None
+        thread, buttons = topic or None, _buttons(about) if about else None
         with _translated():
             try:
                 sent = await self._api.send_message(
@@ -96,7 +97,7 @@ class Bot:
                 )
             except BadRequest as error:
                 if topic and GONE.search(error.message):
-                    return await self.say(chat, text, code=code)
+                    return await self.say(chat, text, about=about)
                 return await self._say_plainly(chat, text, thread, buttons)
         return sent.message_id
 
@@ -152,14 +153,18 @@ class Bot:
             return bytes(await found.download_as_bytearray())
 
 
-def _buttons(code: str) -> telegram.InlineKeyboardMarkup:
+def _buttons(about: Question) -> telegram.InlineKeyboardMarkup:
     """Return the buttons below a question; `incoming.PRESSED` matches their data."""
-    button = telegram.InlineKeyboardButton
-    pair = [
-        button("Approve", callback_data=f"approve {code}"),
-        button("Refuse", callback_data=f"refuse {code}"),
-    ]
-    return telegram.InlineKeyboardMarkup([pair])
+
+    def button(label: str, data: str) -> telegram.InlineKeyboardButton:
+        return telegram.InlineKeyboardButton(label, callback_data=data)
+
+    refuse = button("Refuse", f"refuse {about.code}")
+    if about.choices is None:
+        return telegram.InlineKeyboardMarkup([[button("Approve", f"approve {about.code}"), refuse]])
+    numbered = enumerate(about.choices[:MOST_BUTTONS], 1)
+    choices = [[button(choice[:LONGEST_LABEL], f"answer {about.code} {nth}")] for nth, choice in numbered]
+    return telegram.InlineKeyboardMarkup([*choices, [refuse]])
 
 
 def _id_of(token: str) -> int:

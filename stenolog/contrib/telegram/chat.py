@@ -109,12 +109,14 @@ class Chat:
         """Run a command, and return the answer. It is about no question that came after it."""
         if said.press:
             await bot.pressed(said.press)
-        asked = self._asked.items()
-        later = (code for code, place in asked if not _is_before(place, bot, said))
-        unseen = {*later, *self._torn}
         return await self.room.run_command(
-            command, id=id, author=said.author, about=said.about, unseen=unseen
+            command, id=id, author=said.author, about=said.about, unseen=self.unseen(bot, said)
         )
+
+    def unseen(self, bot: Bot, said: IncomingMessage) -> set[str]:
+        """Return the codes of questions that came after a message, or that were not shown whole."""
+        later = (code for code, place in self._asked.items() if not _is_before(place, bot, said))
+        return {*later, *self._torn}
 
     def reply(self, bot: Bot, text: str, topic: int = 0) -> None:
         """Send a text that is not in the log, without waiting; it is dropped after a few failures."""
@@ -169,7 +171,7 @@ class Chat:
         if question.is_last and question.code in self._torn:
             await bot.say(self.id, TORN, topic)
             return
-        message = await bot.say(self.id, piece.text, topic, question.code if question.is_last else "")
+        message = await bot.say(self.id, piece.text, topic, question if question.is_last else None)
         if not message:
             self._torn.add(question.code)
         elif question.is_last:

@@ -22,7 +22,7 @@ from stenolog.parts import FilePart, ImagePart, TextPart, UserPart
 SYSTEM = "telegram"
 PICTURES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 LONGEST_NAME = 200
-PRESSED = re.compile(rf"(approve|refuse) ({CALL_CODE.pattern})")
+PRESSED = re.compile(rf"(approve|refuse|answer) ({CALL_CODE.pattern})(?: (\d+))?")
 """A pattern for the data of a pressed button."""
 
 
@@ -139,7 +139,7 @@ def _pressed(press: telegram.CallbackQuery) -> IncomingMessage | None:
         is_basic=message.chat.type == ChatType.GROUP,
         author=press.from_user.full_name,
         user=press.from_user.id,
-        text=f"/{found[1]}",
+        text=f"/{found[1]} {found[3] or ''}".strip(),
         topic=_topic(message) if isinstance(message, telegram.Message) else 0,
         about=found[2],
         press=press.id,

@@ -173,7 +173,8 @@ class UpdateHandler:
                 first = self._id(bot, said._replace(edited=0))
                 event = await asyncio.to_thread(_edited, chat.room.conversation, said, event, first)
             if event:
-                await chat.room.receive(event, id=self._id(bot, said))
+                unseen = chat.unseen(bot, said)
+                await chat.room.receive(event, id=self._id(bot, said), unseen=unseen)
         except ConversationNotFoundError:
             raise
         except DuplicateIdError as error:  # told before, when its author had another name
