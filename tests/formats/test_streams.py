@@ -173,12 +173,14 @@ def test_the_tap_an_sdk_and_a_file_give_the_same_answer(
     # Of an answer in items, each message is one of a list, and two calls of one id get two.
     if len(ids) == len({*ids}):
         assert tuple(part for event in answers for part in event.parts) == meant.parts
-    for came in (
-        stream.tapped(b"".join(stream.api.frames(meant, piece))),
-        stream.tapped(json.dumps(whole).encode(), "application/json"),
+    frames = [*stream.api.frames(meant, piece)]
+    for came, unread in (
+        (stream.tapped(b"".join(frames)), ""),
+        (stream.tapped(b"".join([frames[0], b'data: {"broken\n\n', *frames[1:]])), "1 broken event"),
+        (stream.tapped(json.dumps(whole).encode(), "application/json"), ""),
     ):
         assert came[:4] == meant[:4]
-        assert came.failure is None
+        assert (came.failure, came.unread) == (None, unread)
 
 
 @each

@@ -24,7 +24,8 @@ ANSWER = {
     "id": "chatcmpl-1",
     "model": "gpt-5",
     "choices": [
-        {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": f"It is {TOKEN}."}}
+        {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": f"It is {TOKEN}."}},
+        {"index": 1, "finish_reason": "stop", "message": {"role": "assistant", "content": "Is it?"}},
     ],
     "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5},
 }
@@ -80,6 +81,7 @@ def test_the_end_names_what_was_recorded_the_secrets_in_it_and_the_next_command(
         f"● 1 request in 1 conversation, in {tmp_path / 'log.db'}",
         f"  {name}: 1 request",
         f"! github-token in {name} at 2: `stenolog erase` removes it",
+        f"! not recorded of the answer {name}@3: 1 further choice",
         f"next: stenolog timeline {name} --db {tmp_path / 'log.db'}",
     ]
 

@@ -156,7 +156,8 @@ class StreamReader(ABC):
     """A reader of one answer of an API, from the events of its stream or from the whole of it.
 
     `usage` is the provider's count so far, None before its first. `model` is its name for the model, `id`
-    that for the answer. `why` are its words for an answer kept back.
+    that for the answer. `why` are its words for an answer kept back. `others` counts further choices, which
+    are not read.
     """
 
     provider: ClassVar[str] = ""
@@ -168,6 +169,7 @@ class StreamReader(ABC):
     def __init__(self, model: str = "") -> None:
         self.model = model
         self.id = self.finish_reason = self.why = ""
+        self.others = 0
         self.usage: Usage | None = None
         self.parts = PartAccumulator(self.provider)
 

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from stenolog.adapters.providers.errors import redact, reported
+from stenolog.apps.views.figures import counted
 from stenolog.domain.errors import ModelError
 from stenolog.domain.events import ErrorCategory
 from stenolog.domain.parts import AssistantPart
 from stenolog.projections.formats import stream_of
 from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta, drafted_parts
+from stenolog.projections.formats.streaming import StreamReader
 from stenolog.projections.messages.json_fields import Json, as_dict, as_int
 
 from .exchange import Answered, RecordedExchange, decoded
@@ -26,6 +28,7 @@ REASONS: dict[str, ErrorCategory] = {
 }
 """The category of an answer that ended early, by the reason of its end."""
 EARLY = "the answer ended early"
+DONE = "[DONE]"
 
 
 def answer_of(api: str, exchange: RecordedExchange) -> Answered:
@@ -40,7 +43,10 @@ def answer_of(api: str, exchange: RecordedExchange) -> Answered:
         return Answered((), failure=_refusal(api, exchange, content))
     kind = exchange.answer_headers.get("content-type", "")
     if "event-stream" in kind or content.lstrip().startswith((b"event:", b"data:")):
-        return _of_events(api, list(sse_events(content)), exchange.reason)
+        read = [(text, [*_json_of(text)]) for text in _sse_data(content)]
+        broken = sum(not found and text.strip() != DONE for text, found in read)
+        answered = _of_events(api, [event for _, found in read for event in found], exchange.reason)
+        return answered._replace(unread=counted(broken, "broken event")) if broken else answered
     return _of_document(api, content, exchange.reason)
 
 
@@ -60,6 +66,11 @@ def _refusal(api: str, exchange: RecordedExchange, content: bytes) -> ModelError
 
 def sse_events(content: bytes) -> Iterator[Json]:
     """Yield each whole event's JSON, without comments, pings and `[DONE]`."""
+    for text in _sse_data(content):
+        yield from _json_of(text)
+
+
+def _sse_data(content: bytes) -> Iterator[str]:
     text = content.decode("utf-8", "replace").removeprefix("\ufeff")
     data: list[str] = []
     # Not `splitlines`: it would break lines at characters that JSON may hold.
@@ -70,7 +81,7 @@ def sse_events(content: bytes) -> Iterator[Json]:
                 data.append(value.removeprefix(" "))
             continue
         if data:
-            yield from _json_of("\n".join(data))
+            yield "\n".join(data)
             data = []
 
 
@@ -89,7 +100,7 @@ def _of_events(api: str, events: Iterable[Json], reason: str) -> Answered:
             pieces.extend(reader.read(event))
         answer = reader.answer()
         if not reason or answer.finish_reason:
-            return _complete(answer, reader.id)
+            return _complete(answer, reader)
     except ModelError as error:
         failure = reported(error)
     if reason:
@@ -110,13 +121,14 @@ def _of_document(api: str, content: bytes, reason: str) -> Answered:
         return _of_events(api, given, reason)
     reader = stream_of(api)
     try:
-        return _complete(reader.read_answer(given), reader.id)
+        return _complete(reader.read_answer(given), reader)
     except ModelError as error:
         return Answered((), reader.model, id=reader.id, failure=reported(error))
 
 
-def _complete(answer: ModelResponse, id: str) -> Answered:
-    return Answered(answer.parts, answer.model, answer.finish_reason, answer.usage, id)
+def _complete(answer: ModelResponse, reader: StreamReader) -> Answered:
+    unread = counted(reader.others, "further choice") if reader.others else ""
+    return Answered(answer.parts, answer.model, answer.finish_reason, answer.usage, reader.id, unread=unread)
 
 
 def counted_tokens(api: str, content: bytes) -> int | None:

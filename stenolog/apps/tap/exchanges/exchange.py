@@ -24,7 +24,7 @@ _PART = 64 << 10
 class Answered(NamedTuple):
     """Outcome of an exchange. `failure` is None for a whole answer.
 
-    `id` is the response's at the provider, `model` the one that answered.
+    `id` is the response's at the provider, `model` the one that answered. `unread` says what is not recorded.
     """
 
     parts: tuple[AssistantPart, ...]
@@ -33,6 +33,7 @@ class Answered(NamedTuple):
     usage: Usage | None = None
     id: str = ""
     failure: ModelError | None = None
+    unread: str = ""
 
 
 @dataclass

@@ -339,6 +339,7 @@ class Session:
     def _about(self, exchange: RecordedExchange, pending: Pending, answered: Answered) -> dict[str, Any]:
         about: dict[str, Any] = {"exchange": exchange.id, "id": answered.id, "kind": pending.identity.kind}
         about["secrets"] = pending.secrets
+        about["unread"] = answered.unread
         if exchange.unproven:
             about["unproven"] = True
         if exchange.redacted:

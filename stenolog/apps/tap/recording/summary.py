@@ -20,13 +20,14 @@ class SecretAt(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """A run's share of a conversation: requests, failed ones, and secrets."""
+    """A run's share of a conversation: requests, failed ones, secrets; what was not read, by position."""
 
     name: str
     title: str
     requests: int
     errors: int
     secrets: tuple[SecretAt, ...]
+    unread: dict[int, str]
 
 
 def recorded_in(log: Log, run: str, since: datetime) -> Iterator[Recorded]:
@@ -40,6 +41,7 @@ def recorded_in(log: Log, run: str, since: datetime) -> Iterator[Recorded]:
 def _recorded(conversation: Conversation, exchanges: str) -> Recorded:
     requests = errors = 0
     secrets: dict[SecretAt, None] = {}
+    unread: dict[int, str] = {}
     for entry in conversation.entries():
         event = entry.event
         if not isinstance(event, AssistantMessage | LlmError):
@@ -51,5 +53,7 @@ def _recorded(conversation: Conversation, exchanges: str) -> Recorded:
         errors += isinstance(event, LlmError)
         for found in about.get("secrets", ()):
             secrets[SecretAt(str(found["kind"]), int(found["position"]))] = None
+        if "unread" in about:
+            unread[entry.position] = str(about["unread"])
     title = conversation.settings().title or ""
-    return Recorded(conversation.name, title, requests, errors, tuple(secrets))
+    return Recorded(conversation.name, title, requests, errors, tuple(secrets), unread)

@@ -67,7 +67,8 @@ class GeminiStream(StreamReader):
         if blocked.get("blockReason"):
             message = as_str(blocked.get("blockReasonMessage"))
             raise ModelError("refused", f"the prompt was blocked: {blocked['blockReason']} {message}")
-        candidate = as_dict(next(iter(as_list(event.get("candidates"))), None))
+        candidate, *others = map(as_dict, as_list(event.get("candidates")) or [None])
+        self.others = max(self.others, len(others))
         self.finish_reason = as_str(candidate.get("finishReason")) or self.finish_reason
         if why := as_str(candidate.get("finishMessage")):
             self.why = f"{self.finish_reason}: {why}"

@@ -66,10 +66,13 @@ class OpenAIChatStream(StreamReader):
                 for call in map(as_dict, as_list(delta.get("tool_calls"))):
                     yield from self._call(call)
                 self._finish(choice)
+            else:
+                self.others = max(self.others, as_int(choice["index"]))
 
     def read_answer(self, answer: Json) -> ModelResponse:
         given = as_dict(answer)
         choice = first_choice(given)
+        self.others = max(len(as_list(given.get("choices"))) - 1, 0)
         if given.get("error") and not choice:
             raise self.failure(given)
         self._about(given)

@@ -125,6 +125,8 @@ def _summarise(db: Database, tap: Tap, run: str, began: datetime) -> None:
         say(f"  {each.name}{title}: {counted(each.requests, 'request')}{failed}")
     for each in recorded:
         _say_secrets(each)
+        for position, words in [*each.unread.items()][:SHOWN]:
+            say(f"not recorded of the answer {each.name}@{position}: {words}", mark="!", style="yellow")
     say(f"next: {typed(db, 'timeline', recorded[-1].name)}")
 
 
