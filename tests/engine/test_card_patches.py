@@ -24,10 +24,11 @@ from stenolog import (
 )
 from stenolog.context import Budget, LastN
 from stenolog.domain.card import patched
-from stenolog.engine import AutoSummary, CircuitBreaker, RetryPolicy, Situation
-from stenolog.errors import ModelError
+from stenolog.engine import AutoSummary, CircuitBreaker, Limits, RetryPolicy, Situation
+from stenolog.errors import CallerError, ModelError
 from stenolog.models import Model, ModelRequest, ModelResponse, Scripted, Transport
 from stenolog.projections.formats.failures import category, overflow
+from stenolog.projections.prices import price_table
 from stenolog.requests import proofs
 from tests.engine.given import Clock, answers, errors, opened, run, run_team
 
@@ -386,3 +387,18 @@ def test_a_card_keeps_the_mark_that_a_session_was_another_models() -> None:
 
     assert [*patched(again, own, persona="It is Monday.").patched] == ["model", "persona"]
     assert [*patched(own, own, persona="").patched] == []
+
+
+def test_a_limit_on_cost_needs_a_price_for_each_model(tmp_path: Path) -> None:
+    models = [Named("priced", "Yes.", charges="listed"), Named("unknown", "Yes.", charges="listed")]
+    agent = Agent("a", llm=models, limits=Limits(max_cost=1.0))
+    prices = price_table({"priced": {"input": 1.0, "output": 1.0}}, "prices")
+    with opened(tmp_path / "t.db") as conversation, pytest.raises(CallerError, match="unknown"):
+        run(run_team(Team([agent], prices=prices), conversation, "Hi"))
+
+
+def test_several_models_must_differ(tmp_path: Path) -> None:
+    with pytest.raises(CallerError, match="different models"):
+        Agent("a", llm=[Scripted("Yes."), Scripted("No.")])
+    with pytest.raises(CallerError, match="a text or a function"):
+        Agent("a", persona=3)  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.adapters.conversation.log import Conversation
+from stenolog.adapters.engine.agent import Agent
 from stenolog.adapters.engine.approvals import PendingApproval, approval, waiting
 from stenolog.adapters.engine.approvals import answer as answered
 from stenolog.adapters.engine.mentions import agents_by_name as agents_by_name
@@ -26,7 +27,6 @@ from stenolog.domain.lanes.state import LaneState, State, address, decision, run
 from stenolog.domain.policy import policy
 from stenolog.domain.values import Control
 from stenolog.projections.answers import answer_from
-from stenolog.projections.formats.base import Format
 from stenolog.projections.requests import Omission, Request, RequestPart
 from stenolog.projections.requests.sendable import no_agent
 
@@ -319,14 +319,14 @@ async def context(given: CommandContext) -> str:
     agent, _, task = name.partition("/")
     if agent not in given.team.agents:
         raise AgentNotFoundError(no_agent(agent, [*given.team.agents]))
-    llm = given.team.agents[agent].llm
-    return await asyncio.to_thread(_outline, given.conversation, agent, task, llm.api if llm else None)
+    return await asyncio.to_thread(_outline, given.conversation, given.team.agents[agent], task)
 
 
-def _outline(conversation: Conversation, agent: str, task: str, api: str | Format | None) -> str:
+def _outline(conversation: Conversation, agent: Agent, task: str) -> str:
     if not conversation.position:
         return "Nothing was said yet."
-    return "\n".join(outline(conversation.request(agent, api=api, task=task)))
+    llm = agent.model_of(conversation.settings().card_of(agent.name))
+    return "\n".join(outline(conversation.request(agent.name, api=llm.api if llm else None, task=task)))
 
 
 def commands() -> Iterator[tuple[str, str]]:

@@ -173,7 +173,7 @@ def why(chat: Chat, rest: str) -> None:
 
     lane, view = _last_request(chat, rest)
     agent, _, task = lane.partition("/")
-    llm = chat.team.agents[agent].llm
+    llm = chat.team.agents[agent].model_of(chat.conversation.settings(view).card_of(agent))
     request = chat.conversation.request(agent, view, llm.api if llm else None, task=task)
     log = list(chat.conversation.entries(at=request.at))
     chat.paper.drawn(reasons_drawn(request, reasons(request, log), whole=False))
