@@ -27,7 +27,7 @@ from stenolog.errors import CallerError, InvalidEventError, ModelError
 from stenolog.events import CallRef, Control
 from stenolog.models import Scripted
 from stenolog.tools import tool
-from tests.engine.given import call, opened, run
+from tests.engine.given import Clock, call, opened, run
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
 TOOLS = [
@@ -274,10 +274,10 @@ def test_asking_without_an_event_loop_where_one_runs_says_what_to_use(tmp_path: 
 def test_who_asks_is_told_of_each_retry_in_the_log_of_the_program(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    model = Scripted(ModelError("network", "no route"), "There I am.")
-    agent = Agent("coder", llm=model, retries=RetryPolicy(base=0.001))
-    with opened(tmp_path / "t.db") as conversation:
-        assert Team([agent]).ask_sync(conversation, "Hi") == "There I am."
+    model, clock = Scripted(ModelError("network", "no route"), "There I am."), Clock()
+    agent = Agent("coder", llm=model, retries=RetryPolicy(base=5))
+    with opened(tmp_path / "t.db", clock) as conversation:
+        assert Team([agent], world=clock.world).ask_sync(conversation, "Hi") == "There I am."
 
     (record,) = caplog.records
     assert record.getMessage().startswith("coder: network: no route; next try at 20")
