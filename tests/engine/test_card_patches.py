@@ -27,7 +27,6 @@ from stenolog.domain.card import patched
 from stenolog.engine import AutoSummary, CircuitBreaker, Limits, RetryPolicy, Situation
 from stenolog.errors import CallerError, ModelError
 from stenolog.models import Model, ModelRequest, ModelResponse, Scripted, Transport
-from stenolog.projections.formats.failures import category, overflow
 from stenolog.projections.prices import price_table
 from stenolog.requests import proofs
 from tests.engine.given import Clock, answers, errors, opened, run, run_team
@@ -138,60 +137,6 @@ def test_the_limit_is_in_proportion_to_what_the_provider_says(tmp_path: Path) ->
         failed = conversation.request("a", 2, "openai-chat").tokens
 
         assert card(conversation).context_limit == failed * 800 // 1500
-
-
-# As the providers word it; the numbers are examples.
-SAID = {
-    "prompt is too long: 210000 tokens > 200000 maximum": (200_000, 210_000, 0),
-    "input length and `max_tokens` exceed context limit: 178959 + 64000 > 200000, decrease input length or "
-    "`max_tokens` and try again": (200_000, 178_959, 64_000),
-    "This model's maximum context length is 8192 tokens. However, your messages resulted in 8545 tokens. "
-    "Please reduce the length of the messages.": (8_192, 8_545, 0),
-    "This model's maximum context length is 8191 tokens, however you requested 10346 tokens (10341 in your "
-    "prompt; 5 for the completion). Please reduce your prompt; or completion length.": (8_191, 10_341, 5),
-    "This endpoint's maximum context length is 131072 tokens. However, you requested about 132463 tokens "
-    "(1463 of text input, 131000 in the output).": (131_072, 1_463, 131_000),
-    "'max_tokens' or 'max_completion_tokens' is too large: 2000. This model's maximum context length is 4096 "
-    "tokens and your request has 2104 input tokens (2000 > 4096 - 2104).": (4_096, 2_104, 2_000),
-    "The input token count (1200293) exceeds the maximum number of tokens allowed (1048576).": (
-        1_048_576,
-        1_200_293,
-        0,
-    ),
-    "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300,000 tokens.": (
-        272_000,
-        300_000,
-        0,
-    ),
-    "This model's maximum prompt length is 131072 but the request contains 150000 tokens.": (
-        131_072,
-        150_000,
-        0,
-    ),
-    "request (9000 tokens) exceeds the available context size (8192 tokens), try increasing it": (
-        8_192,
-        9_000,
-        0,
-    ),
-    "too many tokens: total number of tokens in the request cannot exceed 4081 - received 5000.": (
-        4_081,
-        5_000,
-        0,
-    ),
-    "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context "
-    "length": (32_768, 40_000, 0),
-    "`inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000 `inputs` tokens and 512 "
-    "`max_new_tokens`": (8_193, 9_000, 512),
-    "Your input exceeds the context window of this model. Please adjust your input and try again.": (0, 0, 0),
-    "Input is too long for requested model.": (0, 0, 0),
-}
-
-
-@pytest.mark.parametrize(("words", "sizes"), SAID.items())
-def test_the_limit_and_the_size_are_read_from_the_words_of_providers(
-    words: str, sizes: tuple[int, int, int]
-) -> None:
-    assert (category(400, "", words), overflow(words)) == ("context_length", sizes)
 
 
 def test_most_of_the_room_kept_for_the_answer_is_no_reason_to_shorten(tmp_path: Path) -> None:
