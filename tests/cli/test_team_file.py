@@ -315,3 +315,46 @@ def test_agents_that_may_be_handed_to_are_named_or_have_a_table(folder: Path) ->
     assert list(second.payload.model_fields) == ["kind"]
     for wrong in ('["a"]', '["d"]', '[{ agent = "b", filters = 1 }]'):
         assert "agents.a.handoffs" in fault(text.replace(f'["b", {table}]', wrong))
+
+
+ORDERS = """
+from dataclasses import dataclass
+
+from stenolog.engine import Refuse, after_answer
+
+
+@dataclass
+class Order:
+    loaves: int
+
+
+@after_answer
+def few(answer):
+    return Refuse("at most 9") if len(answer.text) > 13 else None
+"""
+
+
+@pytest.mark.parametrize(
+    ("output", "given"),
+    [
+        ('"orders:Order"', 3),
+        ('{ use = "orders:Order", tries = 5, tool = true }', 5),
+        ('{ type = "object", properties = { loaves = { type = "integer" } } }', 3),
+    ],
+    ids=["class", "options", "schema"],
+)
+def test_answers_have_a_type_and_checks(
+    output: str, given: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "orders", raising=False)
+    (folder / "orders.py").write_text(ORDERS)
+    text = f'[agents.a]\noutput = {output}\nchecks = ["orders:few"]\n'
+
+    made = agent(text)
+
+    assert made.output is not None
+    assert (made.output.tries, [check.name for check in made.checks]) == (given, ["few"])
+    assert list(made.output.schema["properties"]) == ["loaves"]
+    assert "agents.a.checks: expected a function" in fault(text.replace("orders:few", "orders:Refuse"))
+    assert "agents.a.output" in fault(text.replace(output, '{ use = "orders:Order", trys = 1 }'))
+    assert "agents.a.output: output: expected" in fault(text.replace(output, '{ type = "string" }'))

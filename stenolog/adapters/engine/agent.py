@@ -126,7 +126,7 @@ class Agent:
         _check(self.name, "recall", self.recall, Upkeep | None, "AutoRecall(…)")
         # Frozen, as above.
         object.__setattr__(self, "output", as_output(self.output, self.parameters, self.name))
-        object.__setattr__(self, "checks", checked_list(self.checks, self.name))
+        object.__setattr__(self, "checks", checked_list(self.checks, f"agent {self.name!r}: checks: "))
         _check(self.name, "retries", self.retries, RetryPolicy, "RetryPolicy(…)")
         handoffs = tuple(each if isinstance(each, Handoff) else Handoff(each) for each in self.handoffs)
         if any(each.to == self.name for each in handoffs):

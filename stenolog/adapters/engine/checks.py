@@ -135,19 +135,19 @@ def _check(stage: Stage, function: Callable[..., Any], most: int) -> StageCheck:
 
 
 def at_stage(checks: Sequence[StageCheck], stage: Stage) -> list[StageCheck]:
-    """Return the checks of a stage, in their order. Raises `CallerError` for what is no check."""
+    """Return the checks of a stage, in their order."""
     return [check for check in checks if check.stage == stage]
 
 
-def checked_list(checks: Sequence[Any], agent: str) -> tuple[StageCheck, ...]:
+def checked_list(checks: Sequence[Any], place: str = "") -> tuple[StageCheck, ...]:
     """Return an agent's checks. Raises `CallerError` for what is none, and for two of one name."""
     for check in checks:
         if not isinstance(check, StageCheck):
             hint = "a function with before_request, after_answer, before_call or after_result"
-            raise CallerError(f"agent {agent!r}: checks: expected {hint}, found {check!r:.100}")
+            raise CallerError(f"{place}expected {hint}, found {check!r:.100}")
     names = [(check.stage, check.name) for check in checks]
     if len(set(names)) < len(names):
-        raise CallerError(f"agent {agent!r}: checks: expected different names, found {names}")
+        raise CallerError(f"{place}expected different names, found {names}")
     return tuple(checks)
 
 

@@ -19,8 +19,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from stenolog.adapters.agents.command_line import HealthCheck
 from stenolog.adapters.engine.agent import Agent
+from stenolog.adapters.engine.checks import StageCheck, checked_list
 from stenolog.adapters.engine.handoff import Handoff
 from stenolog.adapters.engine.model_calls.retries import ATTEMPTS, CircuitBreaker, RetryPolicy
+from stenolog.adapters.engine.output import Output
 from stenolog.adapters.engine.team.team import Team
 from stenolog.adapters.engine.upkeep.auto_context import REMEMBER, AutoMemory, AutoSummary
 from stenolog.adapters.engine.upkeep.auto_recall import AutoRecall
@@ -134,6 +136,8 @@ class TeamFileReader:
             recall=make("recall", self._recall, given.recall),
             score=make("score", self._score, given.score),
             handoffs=make("handoffs", self._handoffs, name, given),
+            output=make("output", self._output, given.output),
+            checks=make("checks", self._checks, given.checks),
         )
 
     def turns(self) -> TurnRule | None:
@@ -213,6 +217,14 @@ class TeamFileReader:
 
     def _boxes(self, given: schema.AgentTable) -> list[MCPServer]:
         return [self._server(name) for name in given.mcp]
+
+    def _output(self, given: schema.OutputTable | dict[str, Any] | None) -> Output | None:
+        if not isinstance(given, schema.OutputTable):
+            return Output(given) if given else None
+        return Output(load_object(given.use, self.folder), given.tries, given.tool, given.name)
+
+    def _checks(self, given: Sequence[str]) -> tuple[StageCheck, ...]:
+        return checked_list([load_object(each, self.folder) for each in given])
 
     def _handoffs(self, name: str, given: schema.AgentTable) -> list[Handoff]:
         known = [agent for agent in self.file.agents if agent != name]

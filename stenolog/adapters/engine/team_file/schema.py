@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from stenolog.adapters.engine.options import OnUnknown
+from stenolog.adapters.engine.output import TRIES
 from stenolog.adapters.tools.base import LIMIT, TIMEOUT, RetrySafety
 from stenolog.domain.errors import CallerError
 
@@ -119,6 +120,21 @@ def _by(given: object) -> object:
     return {"by": given} if isinstance(given, str) else given
 
 
+class OutputTable(Table):
+    """Type of the answers: a class or a function, `module:name`."""
+
+    use: str
+    tries: Annotated[int, Field(ge=1)] = TRIES
+    tool: bool | None = None
+    name: str = ""
+
+
+def _output(given: object) -> object:
+    """Return a table with `use` as one of options, and leave a JSON Schema as it is."""
+    used = _use(given)
+    return OutputTable.model_validate(used) if isinstance(used, dict) and "use" in used else used
+
+
 class AgentTable(Table):
     """An agent."""
 
@@ -137,6 +153,8 @@ class AgentTable(Table):
     recall: Annotated[RecallTable | None, BeforeValidator(_names)] = None
     score: Annotated[ScoreTable | None, BeforeValidator(_by)] = None
     handoffs: list[Annotated[HandoffTable, BeforeValidator(_agent)]] = []
+    output: Annotated[OutputTable | dict[str, Any] | None, BeforeValidator(_output)] = None
+    checks: list[str] = []
 
 
 class BreakerTable(Table):
