@@ -18,6 +18,13 @@ def choices_of(question: Question) -> tuple[str, ...]:
     return ("yes", "no") if question.expects.get("type") == "boolean" else ()
 
 
+def schema_of(question: Question) -> dict[str, Any]:
+    """Return the JSON Schema of a question's answer."""
+    if question.choices:
+        return {"type": "string", "enum": list(question.choices)}
+    return dict(question.expects) or {"type": "string"}
+
+
 def in_words(question: Question) -> str:
     """Return a question as a person reads it: its text, and the numbered choices or what is expected."""
     numbered = [f"{nth}. {choice}" for nth, choice in enumerate(choices_of(question), 1)]

@@ -21,6 +21,7 @@ from stenolog.adapters.frameworks.ag_ui_events import messages
 from stenolog.domain.errors import StenologError
 from stenolog.engine import RetryPolicy
 from stenolog.errors import ModelError
+from stenolog.events import CallRef, Control, Question
 from stenolog.frameworks import ag_ui_events, ag_ui_live, ag_ui_messages
 from stenolog.models import Model, ModelRequest, ModelResponse, ResponseDelta, Scripted
 from stenolog.testing import entries
@@ -190,6 +191,25 @@ def test_a_call_that_awaits_a_person_is_an_interrupt() -> None:
         "type": "interrupt",
         "interrupts": [{"id": "e3[0]", "reason": "tool_call", "message": "deploy", "toolCallId": "c1"}],
     }
+
+
+def test_a_question_of_a_tool_is_an_interrupt_with_the_schema_of_its_answer() -> None:
+    made = stenolog.AssistantMessage(
+        agent="coder", cause=1, tool_calls=[stenolog.ToolCall(id="c1", name="book")]
+    )
+    question = Question(text="Which?", choices=["8:15", "9:40"])
+    control = Control(action="ask", call=CallRef(entry="e2"), question=question)
+    asked = stenolog.UserMessage(author="coder", author_kind="agent", control=control)
+
+    assert api(ag_ui_events(entries(ASKED, made, asked)))[-1]["outcome"]["interrupts"] == [
+        {
+            "id": "e2[0]@3",
+            "reason": "input_required",
+            "message": "Which?",
+            "toolCallId": "c1",
+            "responseSchema": {"type": "string", "enum": ["8:15", "9:40"]},
+        }
+    ]
 
 
 def test_a_client_that_reconnects_gets_all_messages_its_own_too(log: Log) -> None:

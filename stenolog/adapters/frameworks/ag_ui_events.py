@@ -21,10 +21,12 @@ from stenolog.domain.lanes.state import State, address
 from stenolog.domain.lanes.step import INITIAL, evolve
 from stenolog.domain.parts import Part, ReasoningPart, RefusalPart, TextPart, text_of
 from stenolog.domain.settings import NOTHING, Settings, configure
+from stenolog.domain.values import Question
 from stenolog.projections.views.lines import in_words
 from stenolog.projections.views.timeline import changes
 from stenolog.projections.views.tool_pairs import CallKey, ToolCallIndex
 
+from .ag_ui_interrupts import interrupts
 from .shared import InContext
 
 Events = Iterator[ag.BaseEvent]
@@ -113,6 +115,7 @@ class EventStream:
         self._open: dict[str, Open] = {}
         self._pairing = ToolCallIndex()
         self._calls: dict[CallKey, str] = {}
+        self._questions: dict[int, Question] = {}
         self._call_ids: set[str] = set()
         self._failed: dict[str, LlmError] = {}
         self._node = ""
@@ -139,7 +142,8 @@ class EventStream:
         elif failed is not None:
             yield ag.RunErrorEvent(message=f"{failed[0]}: {_failure(failed[1])}", code=failed[1].category)
         else:
-            outcome = ag.RunFinishedInterruptOutcome(interrupts=waits) if (waits := self._waits()) else None
+            waits = interrupts(self.state, self._calls, self._questions)
+            outcome = ag.RunFinishedInterruptOutcome(interrupts=waits) if waits else None
             yield ag.RunFinishedEvent(thread_id=self.thread, run_id=self.run, outcome=outcome)
 
     def delta(self, delta: StreamDelta) -> Events:
@@ -193,6 +197,8 @@ class EventStream:
                 yield ag.TextMessageContentEvent(message_id=id, delta=words)
             yield ag.TextMessageEndEvent(message_id=id)
         if said.control is not None:
+            if said.control.question is not None:
+                self._questions[entry.position] = said.control.question
             value = {"action": said.control.action, "agent": said.control.agent, "task": said.control.task}
             yield ag.CustomEvent(name="stenolog.control", value=value)
 
@@ -252,18 +258,6 @@ class EventStream:
     def _answer_id(self, key: str) -> str:
         attempts = self._attempts.get(key, 0)
         return _free(self._taken, f"{key}~{attempts + 1}" if attempts else key)
-
-    def _waits(self) -> list[Any]:
-        waits = (call for _, call in self.state.open_calls() if call.approval)
-        return [
-            ag.Interrupt(
-                id=f"{call.entry}[{call.nth}]",
-                reason="tool_call",
-                message=call.name,
-                tool_call_id=self._calls.get(CallKey(call.position, call.nth)),
-            )
-            for call in waits
-        ]
 
 
 def run_input(stream: EventStream, asked: Iterable[Entry]) -> types.RunAgentInput:
