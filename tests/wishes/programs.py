@@ -10,10 +10,23 @@ from pydantic import BaseModel
 
 from stenolog import Conversation, UserMessage
 from stenolog.context import Budget
-from stenolog.engine import Agent, AutoSummary, Output, Runtime, Situation, Team
+from stenolog.engine import (
+    Agent,
+    AskPerson,
+    AutoSummary,
+    Output,
+    Refuse,
+    Replace,
+    Runtime,
+    Situation,
+    Team,
+    after_answer,
+    after_result,
+    before_call,
+)
 from stenolog.errors import ModelError
 from stenolog.events import AssistantMessage, LlmError, ModeSwitch
-from stenolog.tools import ToolContext, tool
+from stenolog.tools import ToolContext, ToolOutput, tool
 
 from .handing_on import HANDING_ON
 from .world import Asked, Program, World, call
@@ -249,6 +262,81 @@ def kept_secret(conversation: Conversation, world: World) -> Iterator[str]:
         yield f"the run went on: {kinds}"
 
 
+# Checks: an answer is asked for again, one is replaced, and one is held back until a person goes on.
+
+
+def checking(world: World, runtime: Runtime) -> Team:
+    """Return a team whose agent's answers are judged."""
+
+    @after_answer
+    def polite(answer: AssistantMessage) -> Refuse | None:
+        world.judged.append("polite")
+        return Refuse("be polite") if "Go away" in answer.text else None
+
+    @after_answer
+    def no_prices(answer: AssistantMessage) -> Replace | None:
+        return Replace("That is secret.", "prices are secret") if "3 euro" in answer.text else None
+
+    @after_answer
+    def is_sure(answer: AssistantMessage) -> AskPerson | None:
+        return AskPerson("Is it true?") if "perhaps" in answer.text else None
+
+    def turn(asked: Asked) -> object:
+        if asked.has("Is there tea"):
+            return "There is tea, perhaps."
+        return "A loaf is 3 euro." if asked.has("be polite") else "Go away."
+
+    checks = [polite, no_prices, is_sure]
+    return Team([Agent("clerk", llm=world.model(turn), checks=checks)], world=runtime)
+
+
+def judged(conversation: Conversation, world: World) -> Iterator[str]:
+    """Yield a fault if an answer counts that was not let pass, or the model was told what it must not be."""
+    given = conversation.request("clerk").body["messages"]
+    told = [message["content"] for message in given if message["role"] == "assistant"]
+    if "That is secret." not in told or "3 euro" in str(told):
+        yield f"told: {told}"
+
+
+def checking_calls(world: World, runtime: Runtime) -> Team:
+    """Return a team whose tool sells what checks and a person let pass, and tells no names."""
+
+    @tool(repeat="keyed")
+    def sell(loaves: int, context: ToolContext) -> str:
+        """Sell loaves."""
+        world.do(f"sell {loaves} {context.key}")
+        return f"{loaves} sold to Ada"
+
+    @before_call
+    def no_bulk(called: ToolContext) -> Replace | None:
+        world.judged.append("no_bulk")
+        return Replace({"loaves": 100}, "at most 100") if "200" in called.arguments else None
+
+    @before_call
+    def is_meant(called: ToolContext) -> AskPerson | None:
+        return AskPerson("Sell five?") if '"loaves": 5' in called.arguments else None
+
+    @after_result
+    def no_names(called: ToolContext, output: ToolOutput) -> Replace:
+        return Replace(str(output.content[0]).replace("Ada", "a person"), "names are private")
+
+    def turn(asked: Asked) -> object:
+        if asked.knows("c1"):
+            return "Sold." if asked.knows("c2") else call("sell", "c2", loaves=5)
+        return call("sell", "c1", loaves=200)
+
+    checks = [no_bulk, is_meant, no_names]
+    return Team([Agent("clerk", llm=world.model(turn), tools=[sell], checks=checks)], world=runtime)
+
+
+def sold_less(conversation: Conversation, world: World) -> Iterator[str]:
+    """Yield a fault if other than what was let pass was sold, or the log has the name."""
+    if [each.split()[1] for each in world.effects] != ["100", "5"]:
+        yield f"{world.effects}"
+    if "Ada" in str([*conversation.entries()]):
+        yield "the name is in the log"
+
+
 LONG = "x" * 900
 
 PROGRAMS = [
@@ -287,4 +375,13 @@ PROGRAMS = [
         "ends-run", ending, ("Pay.", "And again."), "I have paid already.", holds=kept_secret, claims=True
     ),
     *HANDING_ON,
+    Program(
+        "checks",
+        checking,
+        ("A loaf?", "Is there tea?"),
+        "There is tea, perhaps.",
+        {"continue": True},
+        holds=judged,
+    ),
+    Program("checks-calls", checking_calls, ("Sell 200.",), "Sold.", {"Sell five?": "yes"}, holds=sold_less),
 ]

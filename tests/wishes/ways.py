@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from typing import Any, NamedTuple, Protocol
 
@@ -21,7 +21,7 @@ from stenolog.domain.lanes.effects import effects
 from stenolog.domain.parts import text_of
 from stenolog.engine import Team
 from stenolog.errors import ModelError
-from stenolog.events import CallRef, Question
+from stenolog.events import CallRef, Control, Question, UserMessage
 from stenolog.models import ModelRequest, ModelResponse
 from stenolog.tools import BaseTool, ToolContext
 from stenolog.workers import Worker, answer, approve, reject, submit
@@ -50,6 +50,9 @@ class Person(Protocol):
 
     async def decide(self, waits: Waiting, value: Any) -> None:
         """Answer a question, approve a call (True, or other arguments) or refuse it (False)."""
+
+    async def go_on(self) -> bool:
+        """Continue a lane that waits for that; return whether there is one."""
 
     async def rest(self) -> None:
         """Wait until all is at rest."""
@@ -84,6 +87,12 @@ class Here:
         else:
             await self.team.approve(self.conversation, waits.call, None if value is True else value)
 
+    async def go_on(self) -> bool:
+        failed = any(lane.status == "failed" for lane in self.conversation.state().lanes.values())
+        if failed:
+            await self.team.resume(self.conversation)
+        return failed
+
     def close(self) -> None:
         pass
 
@@ -107,6 +116,12 @@ class Submitted(Here):
             await reject(self.conversation, waits.call)
         else:
             await approve(self.conversation, waits.call, None if value is True else value)
+
+    async def go_on(self) -> bool:
+        failed = any(lane.status == "failed" for lane in self.conversation.state().lanes.values())
+        if failed:
+            await submit(self.conversation, UserMessage(control=Control(action="continue")))
+        return failed
 
 
 class Served:
@@ -165,6 +180,13 @@ class Served:
         else:
             control |= {"action": "approve"} | ({} if value is True else {"arguments": json.dumps(value)})
         self.submit({"control": control})
+
+    async def go_on(self) -> bool:
+        lanes = self.call("state")["state"]["lanes"].values()
+        failed = any(lane["status"] == "failed" for lane in lanes)
+        if failed:
+            self.submit({"control": {"action": "continue"}})
+        return failed
 
     def close(self) -> None:
         self.service.close()
@@ -226,8 +248,7 @@ class Claiming(Served):
     async def _run(self, tool: BaseTool, claimed: Json) -> Json:
         """Run a tool, and return its output or its question."""
         call = claimed["call"]
-        where = {"entry": call["entry"], "index": call["index"]}
-        asking = Asking(self._answered(where))
+        asking = ByWords({each["question"]: each["answer"] for each in call["answers"]})
         context = ToolContext(
             name=call["name"],
             arguments=call["arguments"],
@@ -240,27 +261,21 @@ class Claiming(Served):
             asking=asking,
         )
         outcome = await execute(tool, context, [])
-        if asking.open is None:
-            return {"output": {"text": "".join(map(str, outcome.content)), "is_error": outcome.is_error}}
-        control = {"action": "ask", "call": where, "question": to_jsonable_python(asking.open)}
-        asked = {"author": claimed["lane"], "author_kind": "agent", "control": control}
-        return {"events": [{"kind": "user_message", "event": asked}]}
+        if asking.open is not None:
+            return {"question": to_jsonable_python(asking.open)}
+        return {"output": {"text": "".join(map(str, outcome.content)), "is_error": outcome.is_error}}
 
-    def _answered(self, where: Json) -> Iterator[tuple[Question, str]]:
-        """Yield the questions of a call that have answers."""
-        question = Question(text="")
-        for entry in self.call("entries", after=0)["entries"]:
-            match entry["event"]:
-                case {"control": {"action": "ask", "call": {"entry": id}, "question": asked}} if (
-                    id == where["entry"]
-                ):
-                    question = Question(**asked)
-                case {"control": {"action": "answer", "call": {"entry": id}, "answer": answer}} if (
-                    id == where["entry"]
-                ):
-                    yield question, answer
-                case _:
-                    pass
+
+class ByWords(Asking):
+    """The answers to a call's questions, as JSON, by their words."""
+
+    def __init__(self, answers: dict[str, str]) -> None:
+        super().__init__()
+        self.answers = answers
+
+    def require(self, question: Question) -> str:
+        found = self.answers.pop(question.text, None)
+        return super().require(question) if found is None else found
 
 
 PAUSE = 0.01
@@ -311,7 +326,9 @@ async def converse(way: Way, program: Program, team: Team, conversation: Convers
         with closing(way.person(team, conversation, world)) as person:
             for number, words in enumerate(program.said):
                 await person.say(words, f"said-{number}")
-                while waiting := await person.waiting():
+                while (waiting := await person.waiting()) or (
+                    "continue" in program.answers and await person.go_on()
+                ):
                     for waits in waiting:
                         await person.decide(waits, program.answers[waits.question or waits.tool])
                     await person.rest()

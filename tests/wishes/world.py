@@ -35,6 +35,7 @@ class World:
     effects: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     results: list[RunResult] = field(default_factory=list)
+    judged: list[str] = field(default_factory=list)
 
     def copy(self) -> World:
         """Return the world as it is."""
@@ -74,7 +75,8 @@ class Asked(NamedTuple):
 class Program(NamedTuple):
     """A program: its team, what a person says and answers, and its last words.
 
-    `answers` are those to the questions of tools and to approvals, by question and by tool. `holds` yields
+    `answers` are those to the questions of tools and to approvals, by question and by tool; "continue": the
+    person goes on where a lane waits for that. `holds` yields
     what is wrong at the end. `claims`: the log says all that it needs, so any language may run its agents.
     """
 
