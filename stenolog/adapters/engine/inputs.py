@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mimetypes
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -96,6 +95,8 @@ def _content(content: bytes, name: str = "") -> str | Attachment:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
+        import mimetypes  # late: few messages have such files
+
         guessed = mimetypes.guess_type(name)[0] or UNKNOWN
         # A picture by its name alone would be refused by every provider.
         return found if guessed.startswith("image/") else found._replace(media_type=guessed)

@@ -6,12 +6,11 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine import approvals
 from stenolog.adapters.engine.agent import Agent, WorkerTool
-from stenolog.adapters.engine.options import EntryAppended, RunEvent
 from stenolog.adapters.engine.output import LastAnswer
 from stenolog.adapters.models.base import Model
 from stenolog.domain.entry import Entry
@@ -23,7 +22,9 @@ from stenolog.domain.policy import FullHistory
 from stenolog.domain.values import Control, Usage
 from stenolog.domain.verdict import verdict_of
 from stenolog.projections.prices import Price, Prices
-from stenolog.projections.views.usage import UsageTotals, usage
+
+if TYPE_CHECKING:
+    from stenolog.projections.views.usage import UsageTotals
 
 LOGGER = logging.getLogger("stenolog.engine")
 RunEnd: TypeAlias = Literal["rest", "approval", "question", "failed", "limit", "cancelled"]
@@ -81,20 +82,18 @@ class RunCollector:
         self.failed: dict[str, LlmError] = {}
         """The errors that stopped lanes, which have not answered since."""
 
-    def take(self, happened: RunEvent) -> None:
-        """Take the next event in; warn of retries, which the caller does not see."""
-        if not isinstance(happened, EntryAppended):
-            return
-        self.entries.append(happened.entry)
-        self.last.take(happened.entry)
-        match happened.entry.event:
-            case AssistantMessage(purpose="answer", replaces=None) as answer:
+    def take(self, entry: Entry) -> None:
+        """Take the next entry in; warn of retries, which the caller does not see."""
+        self.entries.append(entry)
+        self.last.take(entry)
+        match entry.event:
+            case AssistantMessage(purpose="answer", replaces=None) as answer if self.failed:
                 self.failed.pop(address(answer.agent, answer.task), None)
             case LlmError(retry_at=None) as error:
                 self.failed[address(error.agent, error.task)] = error
             case LlmError(retry_at=again) as error if again and error.category != "cancelled":
                 # A retry after a wait would look like a program that hangs.
-                waits = (again - happened.entry.time).total_seconds() >= 1
+                waits = (again - entry.time).total_seconds() >= 1
                 where, when = address(error.agent, error.task), again.isoformat(timespec="seconds")
                 words = f"{where}: {error.category}: {error.message}; next try at {when}"
                 LOGGER.log(logging.WARNING if waits else logging.INFO, "%s", words)
@@ -108,7 +107,7 @@ class RunCollector:
 
     def check(self) -> None:
         """Raise `ModelError` if a lane has failed."""
-        if (error := self.error) is not None:
+        if self.failed and (error := self.error) is not None:
             where = address(error.agent, error.task)
             raise ModelError(error.category, f"{where}: {error.category}: {error.message}")
 
@@ -161,6 +160,8 @@ def worker_positions(conversation: Conversation) -> dict[str, int]:
 
 def _used(conversation: Conversation, entries: list[Entry], before: Mapping[str, int]) -> UsageTotals:
     """Return what the entries used, and what workers and forks used since the start of the run."""
+    from stenolog.projections.views.usage import usage  # late: most programs only ask
+
     log, seen = conversation.log, {conversation.name}
     total = usage(entries).total
     left = [*approvals.workers(conversation), *_children(entries)]

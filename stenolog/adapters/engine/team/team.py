@@ -28,7 +28,7 @@ from stenolog.adapters.engine.inputs import (
 from stenolog.adapters.engine.journal.live_state import LiveState
 from stenolog.adapters.engine.mentions import agents_by_name, mentioned_agents
 from stenolog.adapters.engine.model_calls.retries import CircuitBreaker
-from stenolog.adapters.engine.options import WORLD, OnUnknown, Options, RunEvent, Runtime
+from stenolog.adapters.engine.options import WORLD, EntryAppended, OnUnknown, Options, RunEvent, Runtime
 from stenolog.adapters.engine.runner.runner import Runner
 from stenolog.adapters.engine.runner.upkeep_schedule import upkeeps
 from stenolog.adapters.providers.prices import listed
@@ -162,7 +162,8 @@ class Team:
         """
         run = RunCollector(self.agents)
         async for happened in self.run(conversation, message, to=to, id=id, deps=deps):
-            run.take(happened)
+            if isinstance(happened, EntryAppended):
+                run.take(happened.entry)
         run.check()
         if id and not run.last.has_answered:
             await asyncio.to_thread(run.last.take_after, await opened_conversation(conversation), id)
@@ -185,7 +186,8 @@ class Team:
         run, opened = RunCollector(self.agents), await opened_conversation(conversation)
         before = await asyncio.to_thread(worker_positions, opened)
         async for happened in self.run(opened, message, to=to, id=id, on_input=on_input, deps=deps):
-            run.take(happened)
+            if isinstance(happened, EntryAppended):
+                run.take(happened.entry)
         return await asyncio.to_thread(result_of_run, run, opened, before, self.options.prices, id)
 
     def ask_sync(
