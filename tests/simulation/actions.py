@@ -16,7 +16,6 @@ from stenolog.events import PositionRange
 from stenolog.importers import import_file
 
 from .process import Process
-from .tools import CHOICES
 from .world import World
 
 GAPS = (0.0, 0.01, 0.1, 0.5, 2.0, 20.0, 70.0)
@@ -151,7 +150,8 @@ async def decided(stage: Stage, process: Process, call: PendingApproval, which: 
         return await team.reject(conversation, call.call)
     if call.question is None:
         return await team.approve(conversation, call.call, None if which % 2 else {})
-    value = CHOICES[which % 2] if call.question.choices else which
+    choices = call.question.choices
+    value = choices[which % len(choices)] if choices else which
     stage.world.answers[call.question.text].append(value)
     return await team.answer(conversation, call.call, value)
 

@@ -251,6 +251,8 @@ class Watcher:
         event = entry.event
         if isinstance(event, AssistantMessage) and event.agent in TEAM and event.purpose == "answer":
             self._check_verdict(name, known, event, entry.position)
+        if isinstance(event, ToolResult) and (fault := self.world.judge.result_fault(event)):
+            raise BrokenInvariantError(f"{fault}: {name}: at {entry.position}")
         if not isinstance(event, AssistantMessage | LlmError) or event.receipt is None:
             return
         if entry.position % self.every == 0 and not known.is_erased:
@@ -293,7 +295,7 @@ class Watcher:
     def _check_verdict(self, name: str, known: Known, said: AssistantMessage, position: int) -> None:
         if fault := self.world.judge.fault(said, is_typed=self.world.is_typed[said.agent]):
             raise BrokenInvariantError(f"{fault}: {name}: at {position}")
-        if said.receipt is not None and self.world.judge.verdicts.get(said.text) == "replace":
+        if said.receipt is not None and self.world.judge.verdicts.get(f"polite {said.text}") == "replace":
             known.to_edit.append(position)
 
     def _check_receipt(

@@ -9,8 +9,8 @@ from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 from stenolog import AgentCard, AssistantMessage, Entry, Event, LlmError, ModeSwitch, ToolResult, UserMessage
-from stenolog.domain.events import LATE, UNCHANGED
-from stenolog.events import CallRef, Control
+from stenolog.domain.events import LATE, UNCHANGED, was_stopped
+from stenolog.events import CallRef, Control, Unknown
 
 CallKey: TypeAlias = tuple[str, int]
 
@@ -38,6 +38,7 @@ class Orders:
     asked: dict[CallKey, list[str]] = field(default_factory=dict)
     answered: dict[CallKey, list[str]] = field(default_factory=dict)
     ended: dict[str, int] = field(default_factory=dict)
+    attempts: dict[str, int] = field(default_factory=dict)
     by_rule: bool = False
     """True if a rule gives the turns, so that an answer may ask any lane."""
 
@@ -83,6 +84,7 @@ class Orders:
                 if 0 < self.ended.get(lane, 0) <= seen:
                     yield f"ended: {lane} was called at {seen}, after its run had ended at {self.ended[lane]}"
                 yield self._sent(event)
+                yield self._attempted(lane, event)
                 if self.by_rule:
                     self._speak()
                 self.ended.pop(lane, None)
@@ -122,6 +124,9 @@ class Orders:
             case UserMessage(author_kind="agent", to=(to,)) if to == self.owes and _own(event, "handoff"):
                 self.owes = ""
                 return ""
+            case Unknown():  # its words were erased
+                self.owes = ""
+                return ""
             case _:
                 return f"handoff: the message to {self.owes} is missing, found {event!r:.100}"
 
@@ -138,6 +143,16 @@ class Orders:
         lost = {name for name in before.patched if name not in card.patched} - free
         lost = {name for name in lost if getattr(card, name) != getattr(before, name)}
         return f"card: that of {agent} has lost its {lost}" if lost else ""
+
+    def _attempted(self, lane: str, event: AssistantMessage | LlmError) -> str:
+        """Check that a call that its program stopped is no attempt, and is recorded only for its text."""
+        before = self.attempts.get(lane, 0)
+        self.attempts[lane] = event.attempt if isinstance(event, LlmError) else 0
+        if not was_stopped(event):
+            return ""
+        if not event.parts:
+            return f"stopped: a call of {lane} is recorded of which nothing had streamed"
+        return f"stopped: it counts as attempt {self.attempts[lane]}" if self.attempts[lane] > before else ""
 
     def _sent(self, event: AssistantMessage | LlmError) -> str:
         """Check that a request was for the API of the model on the card."""

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from stenolog.adapters.conversation.queries import folds
-from stenolog.adapters.engine import agent
+from stenolog.adapters.engine import agent, checks
 from stenolog.adapters.engine.handoff import HandoffTool
+from stenolog.adapters.engine.journal import recovery
 from stenolog.adapters.engine.journal.journal import Journal
 from stenolog.adapters.engine.runner import execution, judging
 from stenolog.adapters.store.sqlite import appends as sqlite_appends
@@ -100,6 +101,17 @@ def forgotten_verdict(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(judging.AnswerJudge, "judged", judged)
 
 
+def forgotten_verdict_on_calls(patch: pytest.MonkeyPatch) -> None:
+    """Run every call and take every result, whatever the checks say."""
+    judge = checks.StageCheck.judge
+
+    async def ignored(check: Any, *subject: Any) -> Any:
+        given = await judge(check, *subject)
+        return None if check.stage in ("before_call", "after_result") else given
+
+    patch.setattr(checks.StageCheck, "judge", ignored)
+
+
 def forgotten_edit(patch: pytest.MonkeyPatch) -> None:
     """Append an answer without the one that a check put in its place."""
     patch.setattr(judging.AnswerJudge, "edits", lambda *_: ())
@@ -108,6 +120,11 @@ def forgotten_edit(patch: pytest.MonkeyPatch) -> None:
 def forgotten_message(patch: pytest.MonkeyPatch) -> None:
     """Append the result of a hand-off without the message to who takes over."""
     patch.setattr(HandoffTool, "following", lambda *_: ())
+
+
+def stop_on_record(patch: pytest.MonkeyPatch) -> None:
+    """Record each call that its program stopped, also if nothing had come of it."""
+    patch.setattr(recovery, "Drafted", lambda: None)
 
 
 def forgotten_patch(patch: pytest.MonkeyPatch) -> None:
@@ -144,8 +161,10 @@ def forgotten_limit(patch: pytest.MonkeyPatch) -> None:
         forgotten_end,
         forgotten_answer,
         forgotten_verdict,
+        forgotten_verdict_on_calls,
         forgotten_edit,
         forgotten_message,
+        stop_on_record,
         forgotten_patch,
         first_model,
         forgotten_limit,

@@ -30,6 +30,7 @@ TOOLS = {
     "bob": ("look", "feed", "finish", "ship"),
     "eve": ("look", "feed", "pay"),
 }
+DONE_BY = "is done by "
 CHOICES = ("left", "right")
 
 
@@ -47,6 +48,8 @@ class Deed(BaseTool):
         world = self.world
         for nth in range(self.questions):
             await self._ask(call, nth)
+        if fault := world.judge.call_fault(call):
+            world.faults.append(fault)
         world.began[call.name, call.key] += 1
         if self.repeat == "never" and world.began[call.name, call.key] > 1:
             world.faults.append(f"twice: {call.name}, which must not run twice, has: {call.key}")
@@ -54,7 +57,7 @@ class Deed(BaseTool):
             await asyncio.sleep(PAUSES[pause])
         if world.decisions.choose(f"tool.{call.name}.fails", 0.05):
             raise ValueError("as decided")
-        return ToolOutput((f"{call.name} is done, and that was quite some work",))
+        return ToolOutput((f"{call.name} {DONE_BY}{call.key}, and that was quite some work",))
 
     async def _ask(self, call: ToolContext, nth: int) -> None:
         """Ask a person; the answer must be theirs, and the same in each run of the call."""

@@ -69,8 +69,8 @@ class World:
         self.delegates = ("", "fresh", "fork", "scope")[choose("delegates", 0.4, 3)]
         self.on_unknown = ("tell", "ask")[choose("on_unknown", 0.2)]
         self.is_typed = {name: name != "zoe" and bool(choose(f"typed.{name}", 0.2)) for name in NAMES}
-        self.is_judged = {name: bool(choose(f"judged.{name}", 0.25)) for name in NAMES}
-        self.judge = Judge(decisions)
+        self.is_judged = {name: bool(choose(f"judged.{name}", 0.35)) for name in NAMES}
+        self.judge = Judge(decisions, self.answers)
         self.hands_to: dict[str, list[Any]] = {}
         if how := choose("handoffs", 0.4, 3):
             self.hands_to = {"ann": ["bob"], "bob": [Handoff("ann", filter=LastN(3))]}
