@@ -78,6 +78,7 @@ def proved(conversation: Conversation) -> bool:
 
 SHORTENING: dict[str, dict[str, Any]] = {
     "summary": {"summary": AutoSummary(by=scribe())},
+    "summary by itself": {"summary": AutoSummary()},
     "budget": {"policy": Budget(tokens=1_000_000)},
     "window": {"policy": LastN(50)},
 }

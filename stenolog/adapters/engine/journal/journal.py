@@ -206,6 +206,8 @@ class Journal(LiveState):
 
     def _seconds_until(self, effect: Effect, now: datetime) -> float:
         """Return the seconds until an effect may begin, at most its agent's longest wait."""
+        if not isinstance(effect, CallModel) or effect.time is None:
+            return 0.0
         agent, model = self.agents[effect.lane.agent], self.model_of(effect.lane.agent)
         rest = self.options.breaker_of(model).recovery_time if model else 0.0
         return self.waits.seconds_until(
@@ -369,9 +371,10 @@ class Journal(LiveState):
         return Usage(**tokens._asdict())
 
     def _may_be_lost(self, effect: Effect) -> bool:
+        if not isinstance(effect, CallModel) or not effect.lane.answered:
+            return False
         model = self.model_of(effect.lane.agent)
-        is_asked = isinstance(effect, CallModel) and model is not None and model.remembers
-        if not is_asked or not effect.lane.answered:
+        if model is None or not model.remembers:
             return False
         try:
             return policy(self.settings.card_of(effect.lane.agent).policy).history.delta
