@@ -118,10 +118,11 @@ class CallJudge:
         self._is_held = bool(questions) and self._answer_to("\n".join(questions)) is None
         return outcome
 
-    def holding(self, question: UserMessage, result: ToolResult) -> UserMessage:
+    def holding(self, question: UserMessage, made: Callable[[], ToolResult]) -> UserMessage:
         """Return the question, with the result that it is about if there is one."""
         if not self._is_held:
             return question
+        result = made()
         whole = (FilePart(name=WHOLE, blob=result.blob),) if result.blob else ()
         kept = {"is_error": result.is_error, "duration_ms": result.duration_ms, "meta": dict(result.meta)}
         asked = replace(question, parts=(*result.parts, *whole), in_context=False)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
 from itertools import count
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from stenolog.adapters.engine.journal.after_failure import FailedCall, patch_after, recovered
 from stenolog.adapters.engine.journal.journal import Journal
@@ -46,8 +46,10 @@ from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
 from stenolog.projections.requests.transport import Outgoing
 
 from .cuts import CutWarnings
-from .judging import AnswerJudge
 from .tool_run import ToolRun
+
+if TYPE_CHECKING:
+    from .judging import AnswerJudge
 
 LOGGER = logging.getLogger("stenolog.engine")
 P = ParamSpec("P")
@@ -141,8 +143,19 @@ class _ModelCall:
         draft = StreamDraft(claimed.claim.fence)
         self.ongoing = OngoingModelCall(effect, self.model.name, self.request.receipt, draft, self.watch())
         self.ongoing.earlier = agent.models.index(self.model) if agent.fallbacks else 0
-        self.judge = AnswerJudge(journal, executor.thread.call, effect, agent, self._mentioned)
+        self.judge = self._judge_of(effect)
         self.dispatch_check = DispatchCheck(journal.conversation, self.request, self.model.api)
+
+    def _judge_of(self, effect: CallModel) -> AnswerJudge | None:
+        """Return the judge of the request and the answer; None if there is nothing to judge by."""
+        agent, is_recorded = self.agent, self.model.is_recorded
+        # An answer that was held back is there also for an agent that has no check any more.
+        was_held = effect.lane.category == "refused"
+        if agent.output is None and not (agent.checks or is_recorded or was_held):
+            return None
+        from .judging import AnswerJudge  # late, as most agents have neither
+
+        return AnswerJudge(self.journal, self.call_log, effect, agent, self._mentioned)
 
     async def run(self) -> None:
         self.executor.cuts.warn(self.lane.address, self.request, self.journal)
@@ -157,7 +170,7 @@ class _ModelCall:
         try:
             if self.options.is_checked():
                 await self._check(self.dispatch_check.begin)
-            unsent = await self.judge.before(self.request)
+            unsent = await self.judge.before(self.request) if self.judge is not None else None
             return await self._answer() if unsent is None else unsent
         except FATAL:
             # No event says what came of it, so the effect is free to be claimed again.
@@ -192,6 +205,8 @@ class _ModelCall:
             answer = answer._replace(usage=answer.usage.since(spent))
         to = self._mentioned(text_of(tuple(answer.parts)))
         said = self.agent.with_metadata(self.ongoing.answered(answer, self.watch(), to))
+        if self.judge is None:
+            return said
         if self.model.is_recorded:
             return self.judge.recorded(said, self.model.recorded_edit(self.lane.address))
         return await self.judge.judged(said)
@@ -255,7 +270,8 @@ class _ModelCall:
 
     def _then(self, event: EffectResult, live: LiveState) -> Iterable[Event]:
         """Yield the answer that counts in its place; the patch of the card that a failure brings about."""
-        yield from self.judge.edits(event, live)
+        if self.judge is not None:
+            yield from self.judge.edits(event, live)
         card = live.settings.cards.get(self.lane.agent)
         if isinstance(event, LlmError) and not verdict_of(event) and card is not None:
             after = patch_after(event, self.made, card)

@@ -69,7 +69,6 @@ class AnswerJudge:
     async def before(self, request: Request) -> AssistantMessage | LlmError | None:
         """Return what the call ends in without its model: a refusal, or an answer that was held back."""
         lane = self.effect.lane
-        # An answer that was held back is there also for an agent that has no check any more.
         if not self.agent.checks and lane.category != "refused":
             return None
         where = self.journal.conversation, lane.address, self.effect.cause

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from stenolog.adapters.engine.checks import StageCheck
 from stenolog.adapters.engine.journal.journal import Journal
 from stenolog.adapters.engine.journal.live_state import LiveState
 from stenolog.adapters.engine.journal.work import ClaimedEffect, FinishedEffect
@@ -17,7 +18,8 @@ from stenolog.adapters.tools.results import failed, failure, redacted_output, re
 from stenolog.domain.events import Event, ToolResult
 from stenolog.domain.lanes.effects import EffectResult, RunTool, question_message, ref
 
-from .call_judging import CallJudge
+if TYPE_CHECKING:
+    from .call_judging import CallJudge
 
 GOES_ON = "The call was cancelled, but goes on in the background, and may still have effects."
 
@@ -55,9 +57,13 @@ class ToolRun:
             asking=self.asking,
         )
         agent = journal.agents.get(effect.lane.agent)
-        checks = agent.checks if agent is not None else ()
-        self.judge = CallJudge(checks, in_log_thread, self.context, effect, self.tool)
+        self.judge = self._judge_by(agent.checks) if agent is not None and agent.checks else None
         self.took: int | None = None
+
+    def _judge_by(self, checks: Sequence[StageCheck]) -> CallJudge:
+        from .call_judging import CallJudge  # late, as most agents have no check
+
+        return CallJudge(checks, self.in_log_thread, self.context, self.effect, self.tool)
 
     async def run(self) -> FinishedEffect | None:
         """Run the call, and return its end; None if nothing is to be appended."""
@@ -78,7 +84,7 @@ class ToolRun:
                 await self.in_log_thread(self.journal.claims.release, self.claim)
                 return None
             outcome = failed(GOES_ON)
-        if not self.judge.has_refused:
+        if self.judge is None or not self.judge.has_refused:
             self.took = round((watch() - start) * 1000)
         outcome = with_metadata(outcome, self.made, call, by)
         return FinishedEffect(
@@ -89,21 +95,19 @@ class ToolRun:
         """Run the call, unless its agent's mode withholds the tool, or a check refuses it."""
         if withheld := self.journal.settings.withheld(self.effect.lane.agent, self.made.name):
             return failed(withheld)
-        if (refused := await self.judge.before()) is not None:
+        if self.judge is not None and (refused := await self.judge.before()) is not None:
             return refused
         outcome = await execute(self.tool, self.context, list(self.tools))
-        return outcome if self.asking.open else await self.judge.after(outcome)
+        return outcome if self.judge is None or self.asking.open else await self.judge.after(outcome)
 
     def _end(self, outcome: ToolOutput) -> EffectResult:
         """Return the result; or other arguments or a question, after which the call runs again."""
-        if self.judge.approval is not None:
-            return self.judge.approval
-        if self.judge.released is not None:
-            return self.judge.released
+        if self.judge is not None and (decided := self.judge.approval or self.judge.released) is not None:
+            return decided
         if (question := self.asking.open) is None:
             return self._result(outcome)
         asked = question_message(self.effect.lane, self.effect.call, question)
-        return self.judge.holding(asked, self._result(outcome))
+        return asked if self.judge is None else self.judge.holding(asked, lambda: self._result(outcome))
 
     def _result(self, outcome: ToolOutput) -> ToolResult:
         log, call = self.journal.conversation.log, self.effect.call
