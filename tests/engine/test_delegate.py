@@ -365,3 +365,19 @@ def test_tools_are_given_the_dependencies_of_the_run_else_the_teams_and_no_log_h
     assert sorted(of_all) == ["So.", "So.", "other", "other", "secret", "secret"]
     assert b"terces" not in (tmp_path / "t.db").read_bytes()
     assert "terces" not in repr(team.options)
+
+
+def test_a_tool_that_ends_the_run_has_the_last_word_of_its_agent_and_of_a_worker(tmp_path: Path) -> None:
+    @tool(ends_run=True)
+    async def finish() -> str:
+        """Finish."""
+        return "It is done."
+
+    worker = Agent("reader", llm=Scripted(call("finish"), call("finish")), tools=[finish])
+    with opened(tmp_path / "t.db") as conversation:
+        told = lead(worker)
+        assert run(Team([worker]).ask(conversation.log["alone"], "Go")) == "It is done."
+        run(run_team(Team([told]), conversation, "Go"))
+
+        [result] = [e.event for e in conversation.entries() if isinstance(e.event, ToolResult)]
+        assert (result.text, result.is_error) == ("It is done.", False)

@@ -241,7 +241,8 @@ def _cancel(child: Conversation, lane: LaneState, author: str) -> None:
 
 def worker_output(child: Conversation, lane: LaneState, at: int | None = None) -> ToolOutput:
     """Return the worker's last answer or the reason for its stop, and its usage."""
-    last = folds.fold_at(child, folds.STATE, at).lane(lane.address)
+    state = folds.fold_at(child, folds.STATE, at)
+    last, endings = state.lane(lane.address), state.endings.get(lane.agent, ())
     words, position = "", 0
     fault: str = "" if last.status == "idle" else last.status
     for entry in child.entries(max(0, last.answered - 1), at):
@@ -249,9 +250,11 @@ def worker_output(child: Conversation, lane: LaneState, at: int | None = None) -
             case AssistantMessage(agent=lane.agent, task=lane.task, purpose="answer") as answer:
                 words, position = answer.text, entry.position
                 # A lane at rest waits for no call, so calls behind its last answer were cancelled.
-                fault = "cancelled" if answer.tool_calls else ""
+                fault = "cancelled" if answer.tool_calls and not last.has_ended else ""
             case ToolResult() as result if "output" in own_meta(result):
                 words, fault = json.dumps(own_meta(result)["output"], ensure_ascii=False), ""
+            case ToolResult(name=name, is_error=False) as result if last.has_ended and name in endings:
+                words = words or result.text
             case LlmError(agent=lane.agent, task=lane.task, category=category, message=message):
                 fault = f"{category}: {message}"
             case _:

@@ -319,6 +319,7 @@ class LastAnswer:
     def __init__(self, agents: Mapping[str, Any]) -> None:
         self._agents = agents
         self._callers: dict[str, str] = {}
+        self._wordless: set[str] = set()
         self.has_answered = False
         self.text = ""
         self.value: Any = ""
@@ -328,6 +329,8 @@ class LastAnswer:
         match entry.event:
             case AssistantMessage(purpose="answer") as answer:
                 self._callers[entry.id] = answer.agent
+                if not answer.text:
+                    self._wordless.add(entry.id)
                 self.text = answer.text or self.text
                 self.has_answered |= bool(answer.text)
                 self.value = self._read(answer)
@@ -336,8 +339,18 @@ class LastAnswer:
                 if output is not None:
                     self.has_answered = True
                     self.value = output.of_value(own_meta(result)["output"])
+            case ToolResult(call=CallRef(entry=caller), is_error=False) as result if self._ends(
+                result, caller
+            ):
+                # The tool has the last word if its agent said nothing with the call.
+                self.has_answered, self.text, self.value = True, result.text, result.text
             case _:
                 pass
+
+    def _ends(self, result: ToolResult, caller: str) -> bool:
+        tools = getattr(self._agents.get(self._callers.get(caller, "")), "tools", ())
+        specs = (tool.spec for tool in tools if isinstance(tool, BaseTool))
+        return caller in self._wordless and any(spec.ends_run and spec.name == result.name for spec in specs)
 
     def take_after(self, conversation: Conversation, id: str) -> None:
         """Take in what followed the message of an id, before a person's next one."""
