@@ -92,5 +92,6 @@ HANDING_ON = [
         ("Is it right?",),
         "It is right.",
         holds=turns_handed("clerk", "second", "third", "second", "clerk"),
+        claims=True,
     ),
 ]

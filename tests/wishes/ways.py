@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from pydantic_core import to_jsonable_python
 
 from stenolog import Conversation, Log, ToolCall
+from stenolog.adapters.engine.handoff import HandoffTool
 from stenolog.adapters.engine.team.start import settings_of
 from stenolog.adapters.tools.asking import Asking
 from stenolog.adapters.tools.execute import execute
@@ -263,7 +264,11 @@ class Claiming(Served):
         outcome = await execute(tool, context, [])
         if asking.open is not None:
             return {"question": to_jsonable_python(asking.open)}
-        return {"output": {"text": "".join(map(str, outcome.content)), "is_error": outcome.is_error}}
+        output: Json = {"text": "".join(map(str, outcome.content)), "is_error": outcome.is_error}
+        if isinstance(tool, HandoffTool) and not outcome.is_error:
+            given = json.loads(call["arguments"])
+            output |= {"hands_on_to": tool.to, "message": given.get("message", "")}
+        return {"output": output}
 
 
 class ByWords(Asking):

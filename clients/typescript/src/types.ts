@@ -207,6 +207,10 @@ export interface CallOutput {
   is_error?: boolean;
   duration_ms?: number | null;
   meta?: JsonObject;
+  /** The agent that takes over, after a call of a tool that ends the run. */
+  hands_on_to?: string;
+  /** What that agent is told. */
+  message?: string;
 }
 
 /** One tool call: the id of the entry that holds it, and its index among that entry's calls. */

@@ -97,6 +97,7 @@ class HandoffTool(BaseTool):
 
     def __init__(self, handoff: Handoff, names: Collection[str]) -> None:
         self._handoff = handoff
+        self.to = handoff.to
         self._names = names
         self._model = handoff.payload or _words()
         self._others: Mapping[str, Other] = {}
@@ -118,8 +119,7 @@ class HandoffTool(BaseTool):
     async def run(self, call: ToolContext) -> ToolOutput:
         """Check the payload. Raises `ToolError` if it does not fit."""
         self._told(call)
-        to = self._handoff.to
-        return ToolOutput((f"Handed on to {to}.",), meta=result_mark(to))
+        return ToolOutput((f"Handed on to {self.to}.",), meta=result_mark(self.to))
 
     def following(self, result: ToolResult, call: ToolContext) -> Iterator[Event]:
         """Yield the change of the other's policy, if any, and the message to it.
@@ -130,21 +130,13 @@ class HandoffTool(BaseTool):
             return
         assert call.conversation is not None, "the engine gives the conversation"
         assert result.call is not None, "and the call"
-        conversation, to, nth = call.conversation, self._handoff.to, result.call.index
+        conversation, to, nth = call.conversation, self.to, result.call.index
         self._check(conversation, call, nth)
-        mark = message_mark(nth)
         card = conversation.settings().card_of(to)
         shown = self._shown(card, conversation)
         if shown != card:
-            yield ModeSwitch(cards={to: shown}, meta=mark)
-        yield UserMessage(
-            text=self._told(call),
-            author=call.lane,
-            author_kind="agent",
-            to=[to],
-            cause=call.position,
-            meta=mark,
-        )
+            yield ModeSwitch(cards={to: shown}, meta=message_mark(nth))
+        yield told(call.lane, to, self._told(call), call.position, nth)
 
     def _told(self, call: ToolContext) -> str:
         """Return the words for the other: the payload as JSON. Raises `ToolError` if it does not fit."""
@@ -156,28 +148,23 @@ class HandoffTool(BaseTool):
             raise ToolError(f"{self.spec.name}: {words}") from None
         if self._handoff.payload is not None:
             return given.model_dump_json(by_alias=True)
-        message = str(getattr(given, "message", "")).strip()
-        return message or f"{call.lane} has handed on to you. Go on from here."
+        return str(getattr(given, "message", "")).strip()
 
     def _check(self, conversation: Conversation, call: ToolContext, nth: int) -> None:
         """Raise `NotHandedOnError` if the conversation does not allow it now."""
-        to, caller = self._handoff.to, call.lane.partition("/")[0]
+        to, caller = self.to, call.lane.partition("/")[0]
         if self._is_alone:
             raise NotHandedOnError(f"{to} is not at work here: answer yourself")
         made = conversation.entry(call.position).event
         earlier = made.tool_calls[:nth] if isinstance(made, AssistantMessage) else ()
         if any(each.name in self._names for each in earlier):
             raise NotHandedOnError("only the first hand-off of an answer counts; this one was not made")
-        state, cards = conversation.state(), conversation.settings().cards
-        there = [name for name in state.members or cards if state.is_open(name) and name != caller]
-        if to not in there:
-            has_left = to in state.lanes and not state.is_open(to)
-            why = "has left" if has_left else "takes no part in this conversation"
-            raise NotHandedOnError(f"{to} {why}; you may hand on to {', '.join(there) or 'nobody'}")
+        if wrong := absent(conversation, caller, to):
+            raise NotHandedOnError(wrong)
 
     def _shown(self, card: AgentCard, conversation: Conversation) -> AgentCard:
         """Return the other's card with the policy of this hand-off, else with its own."""
-        to, chosen = self._handoff.to, self._handoff.filter
+        to, chosen = self.to, self._handoff.filter
         if chosen is None and "policy" not in card.patched:
             return card
         assert not isinstance(chosen, str), "see `Handoff`"
@@ -187,6 +174,29 @@ class HandoffTool(BaseTool):
         if chosen is not None:
             return replace(card, policy=policy(chosen).json, patched=[*rest, "policy"])
         return replace(card, policy=_recorded_policy(conversation, to), patched=rest)
+
+
+def told(caller: str, to: str, text: str, position: int, nth: int) -> UserMessage:
+    """Return the message by which a lane hands on, of the call of that index in the answer at a position."""
+    return UserMessage(
+        text=text or f"{caller} has handed on to you. Go on from here.",
+        author=caller,
+        author_kind="agent",
+        to=[to],
+        cause=position,
+        meta=message_mark(nth),
+    )
+
+
+def absent(conversation: Conversation, caller: str, to: str) -> str:
+    """Return why an agent cannot be handed to; "" if it takes part."""
+    state, cards = conversation.state(), conversation.settings().cards
+    there = [name for name in state.members or cards if state.is_open(name) and name != caller]
+    if to in there:
+        return ""
+    has_left = to in state.lanes and not state.is_open(to)
+    why = "has left" if has_left else "takes no part in this conversation"
+    return f"{to} {why}; you may hand on to {', '.join(there) or 'nobody'}"
 
 
 def _recorded_policy(conversation: Conversation, agent: str) -> PolicyLike:

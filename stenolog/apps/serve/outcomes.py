@@ -14,6 +14,7 @@ from pydantic_core import to_json
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.conversation.queries.plain_json import event_from_json
+from stenolog.adapters.engine.handoff import absent, told
 from stenolog.adapters.engine.model_calls.model_call import CATEGORIES, classify_error
 from stenolog.adapters.engine.model_calls.retries import RetryPolicy
 from stenolog.adapters.models.by_hand import answer_from, recording, with_own_names
@@ -25,6 +26,7 @@ from stenolog.domain.base.model import first_error
 from stenolog.domain.entry import NewEntry
 from stenolog.domain.errors import InvalidEventError, ModelError
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
+from stenolog.domain.lanes.handoffs import result_mark
 from stenolog.domain.lanes.limits import Limits
 from stenolog.domain.lanes.state import OpenCall
 from stenolog.domain.parts import ToolCall
@@ -160,7 +162,8 @@ def tool_event(
     `open_call` is the call in the state, None if closed.
     """
     if output.parts:
-        fields = output.model_dump(exclude={"text", "duration_ms"}, exclude_defaults=True)
+        left_out = {"text", "duration_ms", "hands_on_to", "message"}
+        fields = output.model_dump(exclude=left_out, exclude_defaults=True)
         named = {"call_id": call.id, "call": {"entry": where.entry, "index": where.index}, "name": call.name}
         event: Event = event_from_json("tool_result", fields | named)
         assert isinstance(event, ToolResult), "made of that kind"
@@ -171,3 +174,16 @@ def tool_event(
     edge, put = conversation.log.edge, conversation.log.blobs.put
     result = redacted_output(result, edge.redact) if edge.redact else result
     return result_of(result, call.id, where, call.name, put, output.duration_ms)
+
+
+def handing_on(
+    conversation: Conversation, output: CallOutput, result: ToolResult, lane: str, position: int
+) -> tuple[Event, ...]:
+    """Return a result, and the message to the agent that takes over, if any. Raises `InvalidEventError`."""
+    if not (to := output.hands_on_to):
+        return (result,)
+    assert result.call is not None, "results of claims name their calls"
+    if wrong := "a call that failed" if result.is_error else absent(conversation, lane.partition("/")[0], to):
+        raise InvalidEventError(f"/outcome/output/hands_on_to: expected another agent of the talk: {wrong}")
+    marked = replace(result, meta={**result.meta, **result_mark(to)})
+    return marked, told(lane, to, output.message, position, result.call.index)

@@ -208,8 +208,9 @@ class RemoteRunner:
         assert outcome.output is not None, "it is one of the two"
         call = answer.tool_calls[where.index] if run is None else self._journal.call_of(run)
         result = outcomes.tool_event(self.conversation, outcome.output, call, where, run and run.call)
-        # Without `run`, the call was closed while it ran.
-        return (as_recorded(result, is_wanted=run is not None),)
+        if run is None:  # the call was closed while it ran
+            return (as_recorded(result, is_wanted=False),)
+        return outcomes.handing_on(self.conversation, outcome.output, result, claim.lane, run.call.position)
 
     def _model_events(self, claim: Claim, outcome: Outcome) -> Sequence[Event]:
         journal, where = self._journal, claim.lane

@@ -31,6 +31,10 @@ class CallOutput(messages.Message):
     is_error: bool = False
     duration_ms: int | None = None
     meta: messages.Object = Field(default_factory=dict)
+    hands_on_to: str = ""
+    """The agent that takes over, after a call of a tool that ends the run."""
+    message: str = ""
+    """What that agent is told."""
 
 
 class AskedQuestion(messages.Message):
