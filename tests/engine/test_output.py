@@ -298,3 +298,10 @@ def test_a_run_that_is_killed_anywhere_asks_again_and_ends_with_the_object(form:
 
 def accepted(found: list[AssistantMessage]) -> Iterator[AssistantMessage]:
     return (answer for answer in found if "many" not in json.dumps([str(part) for part in answer.parts]))
+
+
+def test_a_provider_that_takes_no_schema_beside_tools_is_given_a_tool_beside_hand_offs_too() -> None:
+    gemini = Scripted(api="gemini", name="gemini-2.5-pro")
+
+    assert not Agent("coder", llm=gemini, output=Order).gives_by_tool
+    assert Agent("coder", llm=gemini, output=Order, handoffs=["seller"]).gives_by_tool

@@ -155,7 +155,7 @@ class Agent:
         """True if its answer is a call of the tool of its output, for any of its models."""
         if self.output is None:
             return False
-        has_tools = bool(self.tools)
+        has_tools = bool(self.tools or self.handoffs)
         return any(self.output.by_tool(llm.api, llm.name, has_tools=has_tools) for llm in self.models)
 
     @property
