@@ -385,3 +385,5 @@ PROGRAMS = [
     ),
     Program("checks-calls", checking_calls, ("Sell 200.",), "Sold.", {"Sell five?": "yes"}, holds=sold_less),
 ]
+"""Hand-offs, answers of a type, long contexts, a fall-back, checks, what a program passes to its tools,
+instructions by a function, questions, a tool that ends the run, results; and approvals."""
