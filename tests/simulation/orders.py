@@ -38,6 +38,8 @@ class Orders:
     asked: dict[CallKey, list[str]] = field(default_factory=dict)
     answered: dict[CallKey, list[str]] = field(default_factory=dict)
     ended: dict[str, int] = field(default_factory=dict)
+    kept: set[str] = field(default_factory=set)
+    """The lanes that were handed to at work: their rule may keep that for the next turn."""
     attempts: dict[str, int] = field(default_factory=dict)
     by_rule: bool = False
     """True if a rule gives the turns, so that an answer may ask any lane."""
@@ -76,18 +78,21 @@ class Orders:
                 pass
             case UserMessage() as message:
                 self._speak(message.to)
+                if self.by_rule and _own(message, "handoff"):
+                    self.kept.update(message.to)
             case ToolResult() as result if result.call is not None:
                 self._result(result, _key(result.call), entry.position)
             case AssistantMessage() | LlmError() as event:
                 lane = f"{event.agent}/{event.task}".rstrip("/")
                 seen = event.receipt.view if event.receipt is not None else 0
-                if 0 < self.ended.get(lane, 0) <= seen:
+                if 0 < self.ended.get(lane, 0) <= seen and lane not in self.kept:
                     yield f"ended: {lane} was called at {seen}, after its run had ended at {self.ended[lane]}"
                 yield self._sent(event)
                 yield self._attempted(lane, event)
                 if self.by_rule:
                     self._speak()
-                self.ended.pop(lane, None)
+                if self.ended.pop(lane, 0):
+                    self.kept.discard(lane)
                 if isinstance(event, AssistantMessage):
                     self._speak(event.to or ("nobody",))
                     ends = self.endings.get(event.agent, set())
