@@ -169,7 +169,7 @@ class Agent:
         names = [each.name for each in handoffs]
         return (*output, *(HandoffTool(each, names) for each in handoffs))
 
-    def shown(self, card: AgentCard, filter: PolicyLike) -> AgentCard:
+    def card_with_policy(self, card: AgentCard, filter: PolicyLike) -> AgentCard:
         """Return its card with the policy of a hand-off; None: with its own."""
         same = self if filter is None else replace(self, policy=filter)
         chosen = policy(same.policy_with(self.model_of(card))).json

@@ -37,7 +37,7 @@ class Other(Protocol):
         """Its name."""
         ...
 
-    def shown(self, card: AgentCard, filter: PolicyLike) -> AgentCard:
+    def card_with_policy(self, card: AgentCard, filter: PolicyLike) -> AgentCard:
         """Return its card with another policy; None: with its own."""
         ...
 
@@ -83,11 +83,11 @@ class NotHandedOnError(InvalidEventError, ToolError):
 
 
 @cache
-def _words() -> type[BaseModel]:
+def _message_model() -> type[BaseModel]:
     """Return the model of what an agent is told by a hand-off without a payload of its own."""
     # Not at import: the first class of pydantic's loads all that may extend it.
-    told = Field("", description="What the other needs to know, and is to do.")
-    return create_model("Words", message=(str, told))
+    message = Field("", description="What the other needs to know, and is to do.")
+    return create_model("Words", message=(str, message))
 
 
 class HandoffTool(BaseTool):
@@ -99,7 +99,7 @@ class HandoffTool(BaseTool):
         self._handoff = handoff
         self.to = handoff.to
         self._names = names
-        self._model = handoff.payload or _words()
+        self._model = handoff.payload or _message_model()
         self._others: Mapping[str, Other] = {}
         self._is_alone = False
         self.spec = Tool(
@@ -118,7 +118,7 @@ class HandoffTool(BaseTool):
 
     async def run(self, call: ToolContext) -> ToolOutput:
         """Check the payload. Raises `ToolError` if it does not fit."""
-        self._told(call)
+        self._text_for_other(call)
         return ToolOutput((f"Handed on to {self.to}.",), meta=result_mark(self.to))
 
     def following(self, result: ToolResult, call: ToolContext) -> Iterator[Event]:
@@ -133,12 +133,12 @@ class HandoffTool(BaseTool):
         conversation, to, nth = call.conversation, self.to, result.call.index
         self._check(conversation, call, nth)
         card = conversation.settings().card_of(to)
-        shown = self._shown(card, conversation)
+        shown = self._card_of_other(card, conversation)
         if shown != card:
             yield ModeSwitch(cards={to: shown}, meta=message_mark(nth))
-        yield told(call.lane, to, self._told(call), call.position, nth)
+        yield told(call.lane, to, self._text_for_other(call), call.position, nth)
 
-    def _told(self, call: ToolContext) -> str:
+    def _text_for_other(self, call: ToolContext) -> str:
         """Return the words for the other: the payload as JSON. Raises `ToolError` if it does not fit."""
         text = call.arguments if call.arguments.strip() else "{}"
         try:
@@ -162,14 +162,14 @@ class HandoffTool(BaseTool):
         if wrong := absent(conversation, caller, to):
             raise NotHandedOnError(wrong)
 
-    def _shown(self, card: AgentCard, conversation: Conversation) -> AgentCard:
+    def _card_of_other(self, card: AgentCard, conversation: Conversation) -> AgentCard:
         """Return the other's card with the policy of this hand-off, else with its own."""
         to, chosen = self.to, self._handoff.filter
         if chosen is None and "policy" not in card.patched:
             return card
         assert not isinstance(chosen, str), "see `Handoff`"
         if (other := self._others.get(to)) is not None:
-            return other.shown(card, chosen)
+            return other.card_with_policy(card, chosen)
         rest = [name for name in card.patched if name != "policy"]
         if chosen is not None:
             return replace(card, policy=policy(chosen).json, patched=[*rest, "policy"])
@@ -191,12 +191,12 @@ def told(caller: str, to: str, text: str, position: int, nth: int) -> UserMessag
 def absent(conversation: Conversation, caller: str, to: str) -> str:
     """Return why an agent cannot be handed to; "" if it takes part."""
     state, cards = conversation.state(), conversation.settings().cards
-    there = [name for name in state.members or cards if state.is_open(name) and name != caller]
-    if to in there:
+    others = [name for name in state.members or cards if state.is_open(name) and name != caller]
+    if to in others:
         return ""
     has_left = to in state.lanes and not state.is_open(to)
     why = "has left" if has_left else "takes no part in this conversation"
-    return f"{to} {why}; you may hand on to {', '.join(there) or 'nobody'}"
+    return f"{to} {why}; you may hand on to {', '.join(others) or 'nobody'}"
 
 
 def _recorded_policy(conversation: Conversation, agent: str) -> PolicyLike:

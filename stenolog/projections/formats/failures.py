@@ -97,7 +97,7 @@ def stated(body: Json, status: int = 0) -> Stated:
 
 
 class Overflow(NamedTuple):
-    """What a provider says of a request that is too long, in its tokens; 0: nothing.
+    """Sizes that a provider names when it refuses a request as too long, in its tokens; 0: not named.
 
     `answer` is the part of the limit that the request asked for its answer.
     """

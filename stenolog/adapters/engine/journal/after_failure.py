@@ -22,7 +22,7 @@ from stenolog.projections.requests.sendable import SHORTER
 
 
 class FailedCall(NamedTuple):
-    """What a failed call was made with, and its lane as it was then."""
+    """A failed call: its agent, model and request, and its lane as it was then."""
 
     agent: Agent
     model: Model

@@ -230,8 +230,8 @@ class TeamFileReader:
         known = [agent for agent in self.file.agents if agent != name]
         for each in given.handoffs:
             if each.agent not in known:
-                there = ", ".join(known) or "there is none"
-                raise CallerError(f"expected another agent of this file ({there}), found {each.agent!r}")
+                others = ", ".join(known) or "there is none"
+                raise CallerError(f"expected another agent of this file ({others}), found {each.agent!r}")
         return [self._handoff(each) for each in given.handoffs]
 
     def _handoff(self, given: schema.HandoffTable) -> Handoff:

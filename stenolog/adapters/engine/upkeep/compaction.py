@@ -144,7 +144,9 @@ def _plan(
     log = [*conversation.entries()]
     spans = middle(log, agent, keep)
     # The last messages alone may be too large, or cut; then fewer of them stay.
-    while keep > least and (not spans or spans[-1].last < cut or _rest(request, spans) > (limit or maxsize)):
+    while keep > least and (
+        not spans or spans[-1].last < cut or _tokens_beside(request, spans) > (limit or maxsize)
+    ):
         keep = max(keep // 2, least)
         spans = middle(log, agent, keep) or spans
     if not spans:
@@ -156,7 +158,7 @@ def _plan(
     return CompactionPlan(spans, _away(now, name, spans[-1].last), max(past, default=0))
 
 
-def _rest(request: Request, spans: Sequence[PositionRange]) -> int:
+def _tokens_beside(request: Request, spans: Sequence[PositionRange]) -> int:
     """Return the tokens of a request beside the spans."""
     covered = [each for each in request.parts if any(p in span for p in each.positions for span in spans)]
     return request.tokens - sum(part.tokens_out for part in covered)
