@@ -14,7 +14,7 @@ from stenolog.adapters.engine import agent, checks
 from stenolog.adapters.engine.handoff import HandoffTool
 from stenolog.adapters.engine.journal import recovery
 from stenolog.adapters.engine.journal.journal import Journal
-from stenolog.adapters.engine.runner import execution, judging
+from stenolog.adapters.engine.runner import judging, tool_run
 from stenolog.adapters.store.sqlite import appends as sqlite_appends
 from stenolog.adapters.store.sqlite.statements import claim_rows
 from stenolog.adapters.store.sqlite.turn.transaction import Transaction
@@ -89,7 +89,7 @@ def forgotten_end(patch: pytest.MonkeyPatch) -> None:
 
 def forgotten_answer(patch: pytest.MonkeyPatch) -> None:
     """Run a tool again after a person's answer as though there was none."""
-    patch.setattr(execution, "answered_questions", lambda *_: [])
+    patch.setattr(tool_run, "answered_questions", lambda *_: [])
 
 
 def forgotten_verdict(patch: pytest.MonkeyPatch) -> None:
