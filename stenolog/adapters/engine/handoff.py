@@ -136,7 +136,7 @@ class HandoffTool(BaseTool):
         shown = self._card_of_other(card, conversation)
         if shown != card:
             yield ModeSwitch(cards={to: shown}, meta=message_mark(nth))
-        yield told(call.lane, to, self._text_for_other(call), call.position, nth)
+        yield handoff_message(call.lane, to, self._text_for_other(call), call.position, nth)
 
     def _text_for_other(self, call: ToolContext) -> str:
         """Return the words for the other: the payload as JSON. Raises `ToolError` if it does not fit."""
@@ -176,7 +176,7 @@ class HandoffTool(BaseTool):
         return replace(card, policy=_recorded_policy(conversation, to), patched=rest)
 
 
-def told(caller: str, to: str, text: str, position: int, nth: int) -> UserMessage:
+def handoff_message(caller: str, to: str, text: str, position: int, nth: int) -> UserMessage:
     """Return the message by which a lane hands on, of the call of that index in the answer at a position."""
     return UserMessage(
         text=text or f"{caller} has handed on to you. Go on from here.",

@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.conversation.queries.plain_json import event_from_json
-from stenolog.adapters.engine.handoff import absent, told
+from stenolog.adapters.engine.handoff import absent, handoff_message
 from stenolog.adapters.engine.model_calls.model_call import CATEGORIES, classify_error
 from stenolog.adapters.engine.model_calls.retries import RetryPolicy
 from stenolog.adapters.models.by_hand import answer_from, recording, with_own_names
@@ -186,4 +186,4 @@ def handing_on(
     if wrong := "a call that failed" if result.is_error else absent(conversation, lane.partition("/")[0], to):
         raise InvalidEventError(f"/outcome/output/hands_on_to: expected another agent of the talk: {wrong}")
     marked = replace(result, meta={**result.meta, **result_mark(to)})
-    return marked, told(lane, to, output.message, position, result.call.index)
+    return marked, handoff_message(lane, to, output.message, position, result.call.index)

@@ -34,7 +34,7 @@ class CallOutput(messages.Message):
     hands_on_to: str = ""
     """The agent that takes over, after a call of a tool that ends the run."""
     message: str = ""
-    """What that agent is told."""
+    """The words for that agent."""
 
 
 class AskedQuestion(messages.Message):
