@@ -209,7 +209,7 @@ export interface CallOutput {
   meta?: JsonObject;
   /** The agent that takes over, after a call of a tool that ends the run. */
   hands_on_to?: string;
-  /** What that agent is told. */
+  /** The words for that agent. */
   message?: string;
 }
 
