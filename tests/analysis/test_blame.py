@@ -64,7 +64,7 @@ def test_a_schedule_is_a_beginning_and_no_person() -> None:
     told = blame(CREW, 12)
 
     assert steps(told) == [(12, ""), (11, "cause")]
-    assert told.gap == "position 11 is the beginning: the schedule said it, and names no cause"
+    assert told.gap == "entry 11 is the beginning: the schedule said it, and names no cause"
 
 
 def test_what_an_agent_or_a_schedule_says_leads_on_by_its_own_cause() -> None:
@@ -113,7 +113,7 @@ def test_an_imported_answer_says_that_nothing_is_recorded_and_shows_what_is_poss
     told = blame(log, 4)
 
     assert steps(told) == [(4, ""), (3, "call_id")]
-    assert told.gap == "not recorded: position 3 was imported from claude-code without a cause or a receipt"
+    assert told.gap == "not recorded: entry 3 was imported from claude-code without a cause or a receipt"
     assert [(link.position, link.text, link.field) for link in told.possible] == [
         (2, "Delete it.", ""),
         (1, "Look around.", ""),
@@ -147,17 +147,17 @@ def test_what_the_agent_was_not_shown_is_not_possible() -> None:
     [
         (
             AssistantMessage(agent="a", text="x"),
-            "not recorded: position 2 was recorded without a cause or a receipt",
+            "not recorded: entry 2 was recorded without a cause or a receipt",
         ),
-        (ToolResult(call_id="nobody's", text="x"), "position 2 is a result whose call is not in the log"),
-        (ModeSwitch(mode="run"), "position 2 is a setting; who changed it is not recorded"),
+        (ToolResult(call_id="nobody's", text="x"), "entry 2 is a result whose call is not in the log"),
+        (ModeSwitch(mode="run"), "entry 2 is a setting; who changed it is not recorded"),
         (
             UserMessage(text="x", author_kind="agent", source=SOURCE),
-            "not recorded: position 2 was imported from claude-code without a cause",
+            "not recorded: entry 2 was imported from claude-code without a cause",
         ),
         (
             AssistantMessage(agent="a", text="x", cause=7),
-            "position 2 names 7 by `cause`, which does not stand before it",
+            "entry 2 names 7 by `cause`, which does not stand before it",
         ),
     ],
 )
@@ -170,8 +170,8 @@ def test_a_chain_that_ends_before_a_person_says_why(event: AssistantMessage, gap
     [
         (0, None, "expected a position from 1 to 14, found 0"),
         (15, None, "found 15"),
-        (4, 2, "position 4: expected one of its 2 calls, found 3"),
-        (2, 0, "position 2: expected one of its 0 calls, found 1"),
+        (4, 2, "entry 4: expected one of its 2 calls, found 3"),
+        (2, 0, "entry 2: expected one of its 0 calls, found 1"),
     ],
 )
 def test_what_is_not_there_is_refused(position: int, call: int | None, complaint: str) -> None:

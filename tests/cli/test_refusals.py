@@ -265,9 +265,7 @@ def test_a_task_is_named_behind_its_agent(cli: Cli, command: tuple[str, ...]) ->
 
 
 def test_a_persons_own_words_are_said_to_be_that(demo: Cli) -> None:
-    assert demo("explain", "call", "demo", "2").out.endswith(
-        "position 2 is the beginning: a person said it.\n"
-    )
+    assert demo("explain", "call", "demo", "2").out.endswith("entry 2 is the beginning: a person said it.\n")
 
 
 def test_check_file_says_that_nobody_would_send_a_request(cli: Cli) -> None:
@@ -275,7 +273,7 @@ def test_check_file_says_that_nobody_would_send_a_request(cli: Cli) -> None:
     Path("talk.json").write_text(json.dumps(said))
 
     closing = cli("check", "file", "talk.json").out.splitlines()
-    preview = "nothing to send: nothing to answer: the last word is the agent's own"
+    preview = "nothing to send: nothing to answer: the agent has already answered"
 
     assert closing[-1] == "✓ nothing is wrong"
     assert closing[1].startswith(f"· {preview}")

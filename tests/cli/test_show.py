@@ -80,7 +80,7 @@ def test_an_erased_entry_says_why_and_when_it_was_erased_and_is_never_unknown(de
         assert told in shown, command
         assert "unknown" not in shown, command
     called = demo("explain", "call", "demo", "4").out
-    assert f"position 4 is {told}" in called
+    assert f"entry 4 is {told}" in called
     assert "release does not know" not in called
     for steps in (("state", "demo", "--steps"), ("check", "replay", "demo", "-v")):
         shown = demo(*steps).out

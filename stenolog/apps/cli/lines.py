@@ -271,6 +271,6 @@ def done(words: str, **data: object) -> CommandResult:
     """Return the result of a success: a confirmation, and its data."""
 
     def draw() -> Iterator[Piece]:
-        yield line(("✓ ", "green"), words, kept=1)  # in full: it may end with a path
+        yield line(("✓ ", "green"), words, kept=2)  # in full: it may end with a path
 
     return CommandResult(data, draw)

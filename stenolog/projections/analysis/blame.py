@@ -61,7 +61,7 @@ class Blame(NamedTuple):
         """The end of the chain in words; empty if its links show it."""
         if self.gap or len(self.links) != 1:
             return self.gap
-        return f"position {self.links[0].position} is the beginning: a person said it"
+        return f"entry {self.links[0].position} is the beginning: a person said it"
 
 
 class _Cause(NamedTuple):
@@ -100,7 +100,7 @@ class _Chain:
         calls = len(getattr(self.at[position].event, "tool_calls", ()))
         if call is not None and not 0 <= call < calls:
             raise PositionNotFoundError(
-                f"position {position}: expected one of its {calls} calls, found {call + 1}"
+                f"entry {position}: expected one of its {calls} calls, found {call + 1}"
             )
 
     def followed(self, start: _Cause) -> Blame:
@@ -125,7 +125,7 @@ class _Chain:
     def _gap(self, entry: Entry, cause: _Cause) -> str:
         if is_erased(entry.event):
             words = erasures(self.log).get(entry.position, describe(entry).what)
-            return f"position {entry.position} is {words}"
+            return f"entry {entry.position} is {words}"
         return _gap(entry, cause)
 
     def _cause(self, entry: Entry, lane: str) -> _Cause:
@@ -228,7 +228,7 @@ def _lane_of(event: events.Event) -> str:
 
 
 def _gap(entry: Entry, cause: _Cause) -> str:
-    event, where = entry.event, f"position {entry.position}"
+    event, where = entry.event, f"entry {entry.position}"
     if cause.position:
         return f"{where} names {cause.position} by `{cause.field}`, which does not stand before it"
     source = getattr(event, "source", None)

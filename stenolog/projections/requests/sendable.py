@@ -185,7 +185,7 @@ def _unsendable(view: View, end: Message | None) -> NotSent:
     if end is None:
         return NotSent("nothing-said", NOTHING_SAID)
     if end.role == "assistant" and end.rule != "shared" and end.stop != PAUSED:
-        return NotSent("answered", f"{NOTHING} to answer: the last word is the agent's own")
+        return NotSent("answered", f"{NOTHING} to answer: the agent has already answered")
     state, address = view.state, view.lane.address
     stands = state.lane(address)
     # A message has waited for an agent, and this new one would be asked as soon as it joins.

@@ -135,7 +135,7 @@ def test_a_result_that_names_its_call_finds_it_among_equal_ids() -> None:
 def test_what_ends_with_the_agents_own_word_is_a_preview_that_says_so() -> None:
     request = chat(ASKED, calls("ok"))
 
-    assert request.reason == "nothing to answer: the last word is the agent's own"
+    assert request.reason == "nothing to answer: the agent has already answered"
     assert said(request)[-1] == ("user", "[a preview: there is nothing to answer here yet]")
     assert request.parts[-1].rule == "preview-note"
 

@@ -88,7 +88,8 @@ def head_lines(request: Request, bill: Bill = NO_BILL) -> Iterator[Piece]:
     )  # fmt: skip
     if request.rate != PLAIN:
         ratio = request.rate.billed / request.rate.estimated
-        yield wrapped((f"tokens as billed so far: {ratio:.2f} for every four bytes", "dim"), hang=2)
+        words = f"tokens are estimated: {ratio:.2f} for every four bytes, as billed so far"
+        yield wrapped((words, "dim"), hang=2)
     if bill.model:
         named = f"no model is named up to here; its answer at {bill.answer} names the model {bill.model}"
         yield wrapped((named, "dim"), hang=2)

@@ -102,10 +102,9 @@ def _moved(
 
     def draw() -> Iterator[Piece]:
         where = "is now" if is_new else "was already"
-        yield line(
-            ("✓ ", "green"), f"{conversation.name} {where} a session of {program.name}: {file}", kept=1
-        )
-        yield line("go on: ", (f"cd {shlex.quote(session.folder)} && {resume}", "bold"), kept=1)
+        words = f"{conversation.name} {where} a session of {program.name}: {file}"
+        yield line(("✓ ", "green"), words, kept=2)
+        yield line("go on: ", (f"cd {shlex.quote(session.folder)} && {resume}", "bold"), kept=2)
 
     data = {
         "conversation": conversation.name,
