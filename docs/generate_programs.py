@@ -1,4 +1,4 @@
-"""The page of twenty typical programs, made of the files in `examples/programs`, with their lines counted."""
+"""The page of typical programs, made of the files in `examples/programs`, with their lines counted."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Each program is whole: save it and run it. `OPENAI_API_KEY` holds the key; `OPEN
 server of the same API. The tests run each, and the same programs written with two other libraries, which all
 keep what was said.
 
-Lines with text, without the first docstring:
+Lines with text, without the first docstring; an empty cell is a program that we did not write:
 """
 
 
@@ -49,7 +49,7 @@ def programs_page() -> str:
     """Return the page."""
     shortest = "chat"
     return (
-        f"# Twenty typical programs\n\n{MADE}\n\n{INTRODUCTION}\n{_table()}\n"
+        f"# Typical programs\n\n{MADE}\n\n{INTRODUCTION}\n{_table()}\n"
         f"{TITLES[shortest]}, whole:\n\n```py\n{_code(PROGRAMS[shortest])}```\n"
     )
 

@@ -1,1 +1,1 @@
-"""Twenty typical programs; `docs/how-to/ten-programs.md` counts their lines."""
+"""Typical programs; `docs/how-to/ten-programs.md` counts their lines."""

@@ -1,4 +1,4 @@
-"""The twenty typical programs, ours and their peers', run as a user runs them, over HTTP to a server here."""
+"""The typical programs, ours and their peers', run as a user runs them, over HTTP to a server here."""
 
 from __future__ import annotations
 
