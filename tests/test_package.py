@@ -20,6 +20,7 @@ SAMPLES = "docs/examples"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 COMPANIONS = {
     "pydantic_core": "pydantic",
+    "typing_extensions": "pydantic",
     "markupsafe": "jinja2",
     "httpx": "python-telegram-bot",
     "langchain_core": "langgraph",

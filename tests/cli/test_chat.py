@@ -270,11 +270,14 @@ def test_what_is_taken_back_is_said_in_words(chat: Chat, folder: Path) -> None:
 
 
 def test_an_error_names_its_way_out(chat: Chat, folder: Path) -> None:
-    model = script(folder, {"error": "context_length"}, {"error": "unauthorized"})
-    err = chat("--model", model, lines="Hi\nHi\n").err
-
-    assert "\n  /undo, /reset, or another policy; /continue tries again then\n" in err
-    assert "\n  set the key and start again; /continue tries again then\n" in err
+    ways = {
+        "context_length": "/undo, /reset, or another policy; /continue tries again then",
+        "unauthorized": "set the key and start again; /continue tries again then",
+    }
+    for category, way in ways.items():
+        assert (
+            f"\n  {way}\n" in chat(category, "--model", script(folder, {"error": category}), lines="Hi\n").err
+        )
 
 
 def test_a_call_with_an_unknown_outcome_is_let_go_on(chat: Chat, folder: Path) -> None:

@@ -21,6 +21,7 @@ from stenolog.projections.analysis.budget import budget
 from stenolog.projections.views.calls import NOTES
 from stenolog.requests import FORMATS
 from tests.cli.conftest import Ran
+from tests.strategies import asking
 
 WORDS = ["the", "baker", "weighs", "the", "flour", "and", "waits", "for", "the", "dough", "to", "rise"]
 SENT = [api for api, format in FORMATS.items() if format.cache]
@@ -117,6 +118,7 @@ def test_whatever_compares_two_requests_gives_the_same_answer(
 DRAWN = {
     "running": ("timeline", "timeline --json", "show", "card", "markdown", "html"),
     "awaiting approval": ("timeline", "timeline --json", "show", "card", "markdown", "html"),
+    "awaiting an answer": ("timeline", "timeline --json", "show", "card", "markdown", "html"),
     "no result": ("timeline", "timeline --json", "show", "card", "rows", "markdown", "html"),
     "late": ("timeline", "timeline --json", "show", "card", "rows", "markdown", "html"),
     "orphan": ("timeline", "timeline --json", "show", "card", "rows", "markdown", "html"),
@@ -133,6 +135,7 @@ def log_of(outcome: str) -> list[Event]:
     logs: dict[str, list[Event]] = {
         "running": [called],
         "awaiting approval": [called],
+        "awaiting an answer": [called, asking("a", ref)],
         "no result": [called, said],
         "late": [called, said, ToolResult(call_id="c", call=ref, text="7", tags=["late"])],
         "orphan": [ToolResult(call_id="c", name="look", text="7")],
@@ -151,7 +154,7 @@ def drawn(cli: Callable[..., Ran], tmp_path: Path) -> Callable[[str], dict[str, 
         with stenolog.open(tmp_path / "talks.db") as log:
             for nth, event in enumerate([ModeSwitch(cards={"a": card}), *events], 1):
                 log["x"].append(event, id=f"e{nth}")
-            at = 2 if outcome == "no result" else len(events) + 1
+            at = 2 if outcome in ("no result", "awaiting an answer") else len(events) + 1
             with TestClient(stenolog.inspector(log, token=""), base_url="http://127.0.0.1") as web:
                 pages = {name: web.get(f"/{name}/x?at={at}").text for name in ("card", "rows")}
         return {

@@ -45,8 +45,8 @@ def recovered(error: LlmError, call: FailedCall, now: datetime) -> LlmError:
     in_a_row = error.attempt if call.lane.category == "context_length" else 1
     if is_shorter and in_a_row < call.agent.retries.attempts.get("context_length", 1):
         return replace(error, retry_at=now)
-    advice = "" if is_shorter else f"; {SHORTER}"
-    return replace(error, message=error.message + advice)
+    advice = "" if is_shorter else SHORTER
+    return replace(error, message="; ".join(filter(None, (error.message, advice))))
 
 
 def patch_after(error: LlmError, call: FailedCall, card: AgentCard) -> AgentCard | None:
