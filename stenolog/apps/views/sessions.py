@@ -47,7 +47,10 @@ class FirstRequest(NamedTuple):
 
 def lacks(conversation: Conversation, made: SessionFile) -> tuple[Diagnostic, ...]:
     """Return notes on what a session file cannot hold of a conversation."""
-    return tuple(Diagnostic("note", "not-in-session", words, conversation.name) for words in made.notes)
+    return tuple(
+        Diagnostic("note", "not-in-session", f"not in the session: {words}", conversation.name)
+        for words in made.notes
+    )
 
 
 def first_sent(session: AgentSession, recorded: Conversation) -> FirstRequest:
