@@ -18,8 +18,8 @@ from functools import partial
 from itertools import count
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
-MOST = 100_000
-"""Steps of a whole run, and far more than any needs."""
+MOST = 3_000_000
+"""Steps of a whole run, and more than a runner needs that looks four times a second for another."""
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
