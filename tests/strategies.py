@@ -38,7 +38,7 @@ from stenolog.domain.codec import REGISTRY
 from stenolog.domain.lanes.state import LaneState, OpenCall
 from stenolog.domain.lanes.step import INITIAL
 from stenolog.errors import IllegalCommandError, UnsupportedVersionError
-from stenolog.events import CallRef, Control, PositionRange, Question
+from stenolog.events import CallRef, Control, PositionRange, ToolQuestion
 from stenolog.parts import ReasoningPart
 from stenolog.testing import START, entries
 
@@ -60,10 +60,10 @@ ASKED = UserMessage(text="Go", to=["coder"])
 CALLED = AssistantMessage(
     agent="coder", tool_calls=[ToolCall(id="c1", name="shell"), ToolCall(id="c1", name="deploy")]
 )
-WHICH = Question(text="Which?", choices=("1", "2"))
+WHICH = ToolQuestion(text="Which?", choices=("1", "2"))
 
 
-def asking(lane: str, call: CallRef, question: Question = WHICH) -> UserMessage:
+def asking(lane: str, call: CallRef, question: ToolQuestion = WHICH) -> UserMessage:
     """Return the message by which a call of a lane asks a person."""
     control = Control(action="ask", call=call, question=question)
     return UserMessage(author=lane, author_kind="agent", control=control)

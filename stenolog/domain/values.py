@@ -62,7 +62,7 @@ class Signature:
 
 
 @frozen_value
-class Question:
+class ToolQuestion:
     """A question that a running tool asks a person.
 
     `choices` are the answers to choose from; empty: any. `expects` is the JSON Schema of the answer; empty: a
@@ -90,7 +90,7 @@ class Control:
     arguments: str = ""
     identity: str = ""
     signature: Signature | None = None
-    question: Question | None = None
+    question: ToolQuestion | None = None
     answer: str = ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stenolog.domain.errors import InvalidEventError
-from stenolog.domain.values import Question
+from stenolog.domain.values import ToolQuestion
 
 from .json_checks import misfit
 from .questions import choices_of, json_or
@@ -13,7 +13,7 @@ from .questions import choices_of, json_or
 WORDS = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
 
 
-def check_answer(question: Question, value: Any) -> None:
+def check_answer(question: ToolQuestion, value: Any) -> None:
     """Raise `InvalidEventError` for a value, from JSON, that does not answer the question."""
     if question.choices and value not in question.choices:
         listed = ", ".join(map(repr, question.choices))
@@ -24,7 +24,7 @@ def check_answer(question: Question, value: Any) -> None:
         raise InvalidEventError(wrong)
 
 
-def answer_from(question: Question, text: str) -> Any:
+def answer_from(question: ToolQuestion, text: str) -> Any:
     """Return a person's text as an answer: a choice or its number, yes or no, JSON, or the text itself.
 
     Raises `InvalidEventError` if it does not fit.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from stenolog.domain.values import Control, Question
+from stenolog.domain.values import Control, ToolQuestion
 
 
-def choices_of(question: Question) -> tuple[str, ...]:
+def choices_of(question: ToolQuestion) -> tuple[str, ...]:
     """Return the answers to choose from, if there are a few: also those of a schema."""
     if question.choices:
         return tuple(question.choices)
@@ -18,14 +18,14 @@ def choices_of(question: Question) -> tuple[str, ...]:
     return ("yes", "no") if question.expects.get("type") == "boolean" else ()
 
 
-def schema_of(question: Question) -> dict[str, Any]:
+def schema_of(question: ToolQuestion) -> dict[str, Any]:
     """Return the JSON Schema of a question's answer."""
     if question.choices:
         return {"type": "string", "enum": list(question.choices)}
     return dict(question.expects) or {"type": "string"}
 
 
-def in_words(question: Question) -> str:
+def in_words(question: ToolQuestion) -> str:
     """Return a question as a person reads it: its text, and the numbered choices or what is expected."""
     numbered = [f"{nth}. {choice}" for nth, choice in enumerate(choices_of(question), 1)]
     if not numbered and question.expects and question.expects.get("type") != "string":
@@ -33,7 +33,7 @@ def in_words(question: Question) -> str:
     return "\n".join((question.text, *numbered))
 
 
-def on_one_line(question: Question) -> str:
+def on_one_line(question: ToolQuestion) -> str:
     """Return a question and its choices on one line."""
     offered = choices_of(question)
     return " ".join(question.text.split()) + (f" ({' / '.join(offered)})" if offered else "")

@@ -17,8 +17,8 @@ from stenolog.adapters.engine.approvals import (
     waiting,
     workers,
 )
-from stenolog.adapters.engine.journal.effect_names import short_key, tool_key
 from stenolog.adapters.engine.journal.journal import Journal
+from stenolog.adapters.engine.journal.work import short_key, tool_key
 from stenolog.adapters.engine.options import Options
 from stenolog.domain.lanes.effects import CallModel, RunTool, effects
 from stenolog.domain.lanes.state import LaneState, OpenCall

@@ -21,7 +21,7 @@ from stenolog.adapters.frameworks.ag_ui_events import messages
 from stenolog.domain.errors import StenologError
 from stenolog.engine import RetryPolicy
 from stenolog.errors import ModelError
-from stenolog.events import CallRef, Control, Question
+from stenolog.events import CallRef, Control, ToolQuestion
 from stenolog.frameworks import ag_ui_events, ag_ui_live, ag_ui_messages
 from stenolog.models import Model, ModelRequest, ModelResponse, ResponseDelta, Scripted
 from stenolog.testing import entries
@@ -197,7 +197,7 @@ def test_a_question_of_a_tool_is_an_interrupt_with_the_schema_of_its_answer() ->
     made = stenolog.AssistantMessage(
         agent="coder", cause=1, tool_calls=[stenolog.ToolCall(id="c1", name="book")]
     )
-    question = Question(text="Which?", choices=["8:15", "9:40"])
+    question = ToolQuestion(text="Which?", choices=["8:15", "9:40"])
     control = Control(action="ask", call=CallRef(entry="e2"), question=question)
     asked = stenolog.UserMessage(author="coder", author_kind="agent", control=control)
 

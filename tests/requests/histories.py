@@ -24,7 +24,7 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.context import Budget, LastN
-from stenolog.domain.values import Question
+from stenolog.domain.values import ToolQuestion
 from stenolog.domain.verdict import Verdict
 from stenolog.events import (
     CallRef,
@@ -130,7 +130,7 @@ def at_work(seed: int) -> list[Entry]:
 def _asked(random: Random, log: list[Entry]) -> list[Event]:
     """Return a tool's question, mostly with its answer."""
     call = random.choice(_calls(log))
-    question = Question(text=random.choice(TEXTS), choices=random.choice(((), ("yes", "no"))))
+    question = ToolQuestion(text=random.choice(TEXTS), choices=random.choice(((), ("yes", "no"))))
     said = UserMessage(control=Control(action="answer", call=call, answer='"yes"'))
     asked = Control(action="ask", call=call, question=question)
     asks = UserMessage(author="coder", author_kind="agent", control=asked)

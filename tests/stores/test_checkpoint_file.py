@@ -112,7 +112,7 @@ def test_a_state_that_is_not_what_the_fold_gives_is_found(path: Path, beside: Pa
         log.checkpoints.put(key, "state", STATE.version, run)
 
         (problem,) = verify(log).problems
-        assert (problem.code, problem.position, problem.pointer) == ("checkpoint", 30, "/state/7")
+        assert (problem.code, problem.position, problem.pointer) == ("checkpoint", 30, "/state/8")
 
 
 def test_one_that_belongs_to_another_log_is_not_used(

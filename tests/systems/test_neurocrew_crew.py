@@ -218,7 +218,7 @@ def test_timeouts_retries_and_the_circuit_breaker_are_configuration_and_stand_in
     assert [(error.category, error.message.partition(":")[0]) for error in errors(entries)] == [
         ("timeout", "no first token for 0.05 s"),
         ("timeout", "no first token for 0.05 s"),
-        ("overloaded", "not called"),
+        ("overloaded", "sleep is not called"),
     ]
     last = entries[-1]
     assert isinstance(last.event, LlmError)

@@ -22,7 +22,7 @@ from stenolog.domain.lanes.effects import effects
 from stenolog.domain.parts import text_of
 from stenolog.engine import Team
 from stenolog.errors import ModelError
-from stenolog.events import CallRef, Control, Question, UserMessage
+from stenolog.events import CallRef, Control, ToolQuestion, UserMessage
 from stenolog.models import ModelRequest, ModelResponse
 from stenolog.tools import BaseTool, ToolContext
 from stenolog.workers import Worker, answer, approve, reject, submit
@@ -278,7 +278,7 @@ class ByWords(Asking):
         super().__init__()
         self.answers = answers
 
-    def require(self, question: Question) -> str:
+    def require(self, question: ToolQuestion) -> str:
         found = self.answers.pop(question.text, None)
         return super().require(question) if found is None else found
 

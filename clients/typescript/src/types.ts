@@ -288,7 +288,7 @@ export interface Control {
   arguments?: string;
   identity?: string;
   signature?: Signature | null;
-  question?: Question | null;
+  question?: ToolQuestion | null;
   answer?: string;
 }
 
@@ -636,18 +636,6 @@ export interface ProviderPart {
 }
 
 /**
- * A question that a running tool asks a person.
- *
- * `choices` are the answers to choose from; empty: any. `expects` is the JSON Schema of the
- * answer; empty: a text.
- */
-export interface Question {
-  text: string;
-  choices?: string[];
-  expects?: JsonObject;
-}
-
-/**
  * A model's reasoning before its answer.
  *
  * `signature` and `encrypted` are the provider's proof and ciphertext: they go back unmodified,
@@ -839,6 +827,18 @@ export interface ToolCall {
   form?: string;
   provider?: string;
   raw?: string;
+}
+
+/**
+ * A question that a running tool asks a person.
+ *
+ * `choices` are the answers to choose from; empty: any. `expects` is the JSON Schema of the
+ * answer; empty: a text.
+ */
+export interface ToolQuestion {
+  text: string;
+  choices?: string[];
+  expects?: JsonObject;
 }
 
 /** The result of a tool call. */

@@ -23,15 +23,18 @@ from stenolog.domain.policy import PolicyLike, SinceLastTurn, policy
 from stenolog.domain.policy_text import policy_of
 from stenolog.domain.values import Tool
 
-from .checks import StageCheck, checked_list
-from .handoff import Handoff, HandoffTool
 from .model_calls.retries import RetryPolicy
 from .options import Options
-from .output import Output, Shape, as_output
-from .situation import Situation
+
+# Imported late where they are used: most agents hand on to nobody, and have no checks and no type of answer.
+if TYPE_CHECKING:
+    from .checks import StageCheck
+    from .handoff import Handoff, HandoffTool
+    from .output import Output, Shape
+    from .situation import Situation
 
 LIMITS, RETRIES = Limits(), RetryPolicy()
-Instructions: TypeAlias = Callable[[Situation], str]
+Instructions: TypeAlias = "Callable[[Situation], str]"
 """Function of a `Situation` that returns an agent's instructions."""
 
 
@@ -124,14 +127,20 @@ class Agent:
         _check(self.name, "memory", self.memory, Upkeep | None, "AutoMemory(by=…)")
         _check(self.name, "score", self.score, Upkeep | None, "AutoScore(by=…)")
         _check(self.name, "recall", self.recall, Upkeep | None, "AutoRecall(…)")
-        # Frozen, as above.
-        object.__setattr__(self, "output", as_output(self.output, self.parameters, self.name))
-        object.__setattr__(self, "checks", checked_list(self.checks, f"agent {self.name!r}: checks: "))
         _check(self.name, "retries", self.retries, RetryPolicy, "RetryPolicy(…)")
-        handoffs = tuple(each if isinstance(each, Handoff) else Handoff(each) for each in self.handoffs)
-        if any(each.to == self.name for each in handoffs):
-            raise CallerError(f"agent {self.name!r}: handoffs: expected other agents, found itself")
-        object.__setattr__(self, "handoffs", handoffs)
+        # Frozen, as above.
+        if self.output is not None or "output" in self.parameters:
+            from .output import as_output
+
+            object.__setattr__(self, "output", as_output(self.output, self.parameters, self.name))
+        if self.checks:
+            from .checks import checked_list
+
+            object.__setattr__(self, "checks", checked_list(self.checks, f"agent {self.name!r}: checks: "))
+        if self.handoffs:
+            from .handoff import as_handoffs
+
+            object.__setattr__(self, "handoffs", as_handoffs(self.handoffs, self.name))
 
     def card(self, tools: Sequence[Tool]) -> AgentCard:
         """Return the agent's card, with these tools."""
@@ -165,9 +174,14 @@ class Agent:
         if self.llm is not None and self.llm.is_recorded:
             return ()
         output = (self.output.as_tool(),) if self.output is not None and self.gives_by_tool else ()
-        handoffs = [each for each in self.handoffs if isinstance(each, Handoff)]
-        names = [each.name for each in handoffs]
-        return (*output, *(HandoffTool(each, names) for each in handoffs))
+        return (*output, *self._handoff_tools())
+
+    def _handoff_tools(self) -> Iterable[HandoffTool]:
+        if not self.handoffs:
+            return ()
+        from .handoff import as_handoffs, as_tools
+
+        return as_tools(as_handoffs(self.handoffs, self.name))
 
     def card_with_policy(self, card: AgentCard, filter: PolicyLike) -> AgentCard:
         """Return its card with the policy of a hand-off; None: with its own."""

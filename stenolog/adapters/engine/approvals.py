@@ -21,15 +21,15 @@ from stenolog.domain.events import Event, UserMessage
 from stenolog.domain.lanes.effects import Effect, RunTool, effects, ref
 from stenolog.domain.lanes.state import LaneState, OpenCall, named_call
 from stenolog.domain.lanes.turn_taking import hearing
-from stenolog.domain.values import CallRef, Control, Question
+from stenolog.domain.values import CallRef, Control, ToolQuestion
 from stenolog.projections.answers import answer_from, check_answer
 from stenolog.projections.json_checks import misfit
 from stenolog.projections.questions import json_or
 from stenolog.projections.terminal_text import call_code
 
 from .agent import WorkerTool
-from .journal.effect_names import short_key, tool_key
 from .journal.journal import Journal
+from .journal.work import short_key, tool_key
 
 
 class PendingApproval(NamedTuple):
@@ -43,7 +43,7 @@ class PendingApproval(NamedTuple):
     name: str
     arguments: str
     conversation: str
-    question: Question | None = None
+    question: ToolQuestion | None = None
     asked: int = 0
 
     @property

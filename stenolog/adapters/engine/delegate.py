@@ -19,8 +19,8 @@ from pydantic import JsonValue
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.conversation.queries import folds
 from stenolog.adapters.engine.agent import Agent, Upkeep, WorkerTool
-from stenolog.adapters.engine.journal.effect_names import short_key
 from stenolog.adapters.engine.journal.live_state import WATCH
+from stenolog.adapters.engine.journal.work import short_key
 from stenolog.adapters.engine.options import Options
 from stenolog.adapters.engine.team.team import Team
 from stenolog.adapters.tools.base import ToolContext, ToolOutput

@@ -9,7 +9,7 @@ other's policy are appended together, so that a crash never leaves one without t
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache
@@ -174,6 +174,20 @@ class HandoffTool(BaseTool):
         if chosen is not None:
             return replace(card, policy=policy(chosen).json, patched=[*rest, "policy"])
         return replace(card, policy=_recorded_policy(conversation, to), patched=rest)
+
+
+def as_handoffs(given: Iterable[Other | str | Handoff], caller: str) -> tuple[Handoff, ...]:
+    """Return an agent's hand-offs. Raises `CallerError` for one to itself."""
+    handoffs = tuple(each if isinstance(each, Handoff) else Handoff(each) for each in given)
+    if any(each.to == caller for each in handoffs):
+        raise CallerError(f"agent {caller!r}: handoffs: expected other agents, found itself")
+    return handoffs
+
+
+def as_tools(handoffs: Sequence[Handoff]) -> list[HandoffTool]:
+    """Return the tools of an agent's hand-offs."""
+    names = [each.name for each in handoffs]
+    return [HandoffTool(each, names) for each in handoffs]
 
 
 def handoff_message(caller: str, to: str, text: str, position: int, nth: int) -> UserMessage:

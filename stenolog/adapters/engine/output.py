@@ -34,13 +34,12 @@ from stenolog.adapters.tools.base import BaseTool, RetrySafety, ToolContext, Too
 from stenolog.adapters.tools.functions import Function
 from stenolog.adapters.tools.results import LARGEST_META, outcome_of
 from stenolog.domain.base.model import clean, deep_copy_json
-from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, ToolError
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ToolResult, UserMessage
 from stenolog.domain.lanes.effects import as_error
 from stenolog.domain.lanes.state import PAUSED, address
 from stenolog.domain.values import CallRef, Control, Tool
-from stenolog.domain.verdict import OWN, Verdict, is_refused, own_meta
+from stenolog.domain.verdict import OWN, Verdict, is_refused
 from stenolog.projections.formats import format_of
 from stenolog.projections.formats.base import Format
 from stenolog.projections.json_checks import misfit
@@ -311,66 +310,3 @@ def refusals(conversation: Conversation, lane: str, tool: str = "") -> int:
             case _:
                 pass
     return found
-
-
-class LastAnswer:
-    """The last answer of a run: its text, or its value if its agent has an output."""
-
-    def __init__(self, agents: Mapping[str, Any]) -> None:
-        self._agents = agents
-        self._callers: dict[str, str] = {}
-        self._wordless: set[str] = set()
-        self.has_answered = False
-        self.text = ""
-        self.value: Any = ""
-
-    def take(self, entry: Entry) -> None:
-        """Take the next entry in."""
-        match entry.event:
-            case AssistantMessage(purpose="answer") as answer:
-                self._callers[entry.id] = answer.agent
-                if not answer.text:
-                    self._wordless.add(entry.id)
-                self.text = answer.text or self.text
-                self.has_answered |= bool(answer.text)
-                self.value = self._read(answer)
-            case ToolResult(call=CallRef(entry=caller)) as result if "output" in own_meta(result):
-                output = self._output(self._callers.get(caller, ""))
-                if output is not None:
-                    self.has_answered = True
-                    self.value = output.of_value(own_meta(result)["output"])
-            case ToolResult(call=CallRef(entry=caller), is_error=False) as result if self._ends(
-                result, caller
-            ):
-                # The tool has the last word if its agent said nothing with the call.
-                self.has_answered, self.text, self.value = True, result.text, result.text
-            case _:
-                pass
-
-    def _ends(self, result: ToolResult, caller: str) -> bool:
-        tools = getattr(self._agents.get(self._callers.get(caller, "")), "tools", ())
-        specs = (tool.spec for tool in tools if isinstance(tool, BaseTool))
-        return caller in self._wordless and any(spec.ends_run and spec.name == result.name for spec in specs)
-
-    def take_after(self, conversation: Conversation, id: str) -> None:
-        """Take in what followed the message of an id, before a person's next one."""
-        asked = conversation.entry_by_id(id)
-        for entry in conversation.entries(after=asked.position) if asked else ():
-            match entry.event:
-                case UserMessage(author_kind="person", control=None):
-                    break
-                case _:
-                    self.take(entry)
-
-    def _read(self, answer: AssistantMessage) -> Any:
-        output = self._output(answer.agent)
-        if output is None or answer.tool_calls:
-            return self.text
-        try:
-            return output.read(answer.text)
-        # Another program may have answered without the type.
-        except ToolError:
-            return self.text
-
-    def _output(self, agent: str) -> Output | None:
-        return getattr(self._agents.get(agent), "output", None)

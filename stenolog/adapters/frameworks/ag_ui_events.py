@@ -21,7 +21,7 @@ from stenolog.domain.lanes.state import State, address
 from stenolog.domain.lanes.step import INITIAL, evolve
 from stenolog.domain.parts import Part, ReasoningPart, RefusalPart, TextPart, text_of
 from stenolog.domain.settings import NOTHING, Settings, configure
-from stenolog.domain.values import Question
+from stenolog.domain.values import ToolQuestion
 from stenolog.projections.views.lines import in_words
 from stenolog.projections.views.timeline import changes
 from stenolog.projections.views.tool_pairs import CallKey, ToolCallIndex
@@ -115,7 +115,7 @@ class EventStream:
         self._open: dict[str, Open] = {}
         self._pairing = ToolCallIndex()
         self._calls: dict[CallKey, str] = {}
-        self._questions: dict[int, Question] = {}
+        self._questions: dict[int, ToolQuestion] = {}
         self._call_ids: set[str] = set()
         self._failed: dict[str, LlmError] = {}
         self._node = ""

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from ag_ui.core import Interrupt
 
 from stenolog.domain.lanes.state import State
-from stenolog.domain.values import Question
+from stenolog.domain.values import ToolQuestion
 from stenolog.projections.questions import schema_of
 from stenolog.projections.views.tool_pairs import CallKey
 
 
 def interrupts(
-    state: State, calls: Mapping[CallKey, str], questions: Mapping[int, Question]
+    state: State, calls: Mapping[CallKey, str], questions: Mapping[int, ToolQuestion]
 ) -> list[Interrupt]:
     """Return an interrupt for each call to approve, and for each question of a tool.
 
@@ -23,12 +23,12 @@ def interrupts(
 
 
 def _interrupts(
-    state: State, calls: Mapping[CallKey, str], questions: Mapping[int, Question]
+    state: State, calls: Mapping[CallKey, str], questions: Mapping[int, ToolQuestion]
 ) -> Iterator[Interrupt]:
     for _, call in state.open_calls():
         id, known = f"{call.entry}[{call.nth}]", calls.get(CallKey(call.position, call.nth))
         if call.question:
-            asked = questions.get(call.question, Question(text=call.name))
+            asked = questions.get(call.question, ToolQuestion(text=call.name))
             # With its position, so that no answer is taken for one to a later question of the call.
             yield Interrupt(
                 id=f"{id}@{call.question}",

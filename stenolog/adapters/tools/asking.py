@@ -8,11 +8,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticUserError
+from pydantic_core import ValidationError
 
 from stenolog.domain.errors import InvalidEventError, ToolError
-from stenolog.domain.values import Question
+from stenolog.domain.values import ToolQuestion
 from stenolog.projections.answers import check_answer
 
 
@@ -23,11 +22,11 @@ class QuestionAsked(BaseException):
 class Asking:
     """A call's questions: those with answers, as JSON, and the one that is `open` after a run."""
 
-    def __init__(self, answered: Iterable[tuple[Question, str]] = ()) -> None:
+    def __init__(self, answered: Iterable[tuple[ToolQuestion, str]] = ()) -> None:
         self._answered = [*answered]
-        self.open: Question | None = None
+        self.open: ToolQuestion | None = None
 
-    def add(self, answered: Iterable[tuple[Question, str]]) -> None:
+    def add(self, answered: Iterable[tuple[ToolQuestion, str]]) -> None:
         """Add questions that have answers."""
         self._answered += answered
 
@@ -46,7 +45,7 @@ class Asking:
             except (InvalidEventError, ValidationError) as error:
                 wanted = replace(question, text=f"{text}\n({_reason(error)})")
 
-    def require(self, question: Question) -> str:
+    def require(self, question: ToolQuestion) -> str:
         """Return the JSON of the first answer to the same question that was not used yet.
 
         Raises `QuestionAsked`.
@@ -61,7 +60,7 @@ class Asking:
         raise QuestionAsked(question.text)
 
 
-def _question(text: str, choices: Iterable[str], schema: Any) -> tuple[Question, Callable[[str], Any]]:
+def _question(text: str, choices: Iterable[str], schema: Any) -> tuple[ToolQuestion, Callable[[str], Any]]:
     """Return the question, and what reads the JSON of its answer. Raises `ToolError`."""
     offered = (choices,) if isinstance(choices, str) else tuple(choices)
     if not isinstance(text, str) or not text.strip():
@@ -69,18 +68,25 @@ def _question(text: str, choices: Iterable[str], schema: Any) -> tuple[Question,
     if len(offered) == 1 or not all(isinstance(each, str) and each for each in offered):
         raise ToolError(f"ask: choices: expected several texts, found {choices!r:.100}")
     if schema is None:
-        return Question(text=text, choices=offered), json.loads
+        return ToolQuestion(text=text, choices=offered), json.loads
     if offered:
         raise ToolError("ask: expected choices or a schema, found both")
     if isinstance(schema, Mapping):
-        return Question(text=text, expects=dict(schema)), json.loads
+        return ToolQuestion(text=text, expects=dict(schema)), json.loads
+    return _typed(text, schema)
+
+
+def _typed(text: str, schema: Any) -> tuple[ToolQuestion, Callable[[str], Any]]:
+    from pydantic import TypeAdapter  # late: few questions have a type
+    from pydantic.errors import PydanticUserError
+
     try:
         adapter = TypeAdapter[Any](schema)
         expects = adapter.json_schema()
     except (PydanticUserError, TypeError, NameError) as error:
         what = str(error).partition("\n")[0]
         raise ToolError(f"ask: schema: expected a type that has a JSON Schema: {what}") from None
-    return Question(text=text, expects=expects), partial(adapter.validate_json, strict=False)
+    return ToolQuestion(text=text, expects=expects), partial(adapter.validate_json, strict=False)
 
 
 def _reason(error: InvalidEventError | ValidationError) -> str:

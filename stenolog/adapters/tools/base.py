@@ -14,14 +14,14 @@ from stenolog.adapters.tool_specs.signatures import filled_with_the_call
 from stenolog.domain.errors import ToolError
 from stenolog.domain.values import Tool
 
-from .asking import Asking
-
 T = TypeVar("T")
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
     from stenolog.adapters.conversation.log import Conversation
     from stenolog.domain.events import Event, ToolResult
+
+    from .asking import Asking
 
     Deps = TypeVarWithDefault("Deps", default=Any)
 else:

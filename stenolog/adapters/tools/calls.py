@@ -7,7 +7,7 @@ from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.lanes.effects import ref
 from stenolog.domain.lanes.state import OpenCall
 from stenolog.domain.parts import ToolCall
-from stenolog.domain.values import Question
+from stenolog.domain.values import ToolQuestion
 from stenolog.domain.verdict import verdict_of
 
 from .base import ToolOutput
@@ -34,16 +34,16 @@ def as_approved(conversation: Conversation, made: ToolCall, call: OpenCall) -> T
     return ToolCall(id=made.id, name=made.name, arguments=control.arguments)
 
 
-def question_at(conversation: Conversation, position: int) -> Question | None:
+def question_at(conversation: Conversation, position: int) -> ToolQuestion | None:
     """Return the question of a position; None if it cannot be read any more."""
     said = conversation.entry(position).event
     return said.control.question if isinstance(said, UserMessage) and said.control else None
 
 
-def answered_questions(conversation: Conversation, call: OpenCall) -> list[tuple[Question, str]]:
+def answered_questions(conversation: Conversation, call: OpenCall) -> list[tuple[ToolQuestion, str]]:
     """Return a call's questions that have an answer, with the JSON of it, in their order."""
-    asked: Question | None = None
-    answered: list[tuple[Question, str]] = []
+    asked: ToolQuestion | None = None
+    answered: list[tuple[ToolQuestion, str]] = []
     for entry in conversation.entries(call.position) if call.questions else ():
         said = entry.event.control if isinstance(entry.event, UserMessage) else None
         if said is None or said.call != ref(call):

@@ -18,8 +18,7 @@ from stenolog.domain.lanes.state import address
 from stenolog.domain.lanes.turn_taking import is_pass
 from stenolog.domain.parts import RefusalPart
 from stenolog.domain.settings import Settings
-from stenolog.domain.values import CallRef, Control, TurnPolicy
-from stenolog.domain.values import Question as AskedQuestion
+from stenolog.domain.values import CallRef, Control, ToolQuestion, TurnPolicy
 from stenolog.projections.questions import choices_of
 from stenolog.projections.questions import in_words as question_in_words
 from stenolog.projections.terminal_text import CODE_LENGTH, LETTERS, call_code, shown_call
@@ -277,14 +276,14 @@ def _questions(entry: Entry, settings: Settings, speaker: str) -> Iterator[Quest
                 if made.name in asks:
                     code = call_code(CallRef(entry=entry.id, index=nth), made.name, made.arguments)
                     yield Question(question(speaker, code, made.name, made.arguments), code)
-        case UserMessage(control=Control(call=CallRef() as call, question=AskedQuestion() as asked)):
+        case UserMessage(control=Control(call=CallRef() as call, question=ToolQuestion() as asked)):
             code = question_code(call, entry.position)
             yield Question(tool_question(speaker, code, asked), code, choices=choices_of(asked))
         case _:
             pass
 
 
-def tool_question(speaker: str, code: str, asked: AskedQuestion) -> str:
+def tool_question(speaker: str, code: str, asked: ToolQuestion) -> str:
     """Return the Markdown question of a tool, with its choices."""
     how = f"Write the answer, or /answer {code} ANSWER; /refuse {code} gives none."
     return f"{speaker} asks: {question_in_words(asked)}\n\n{how}"

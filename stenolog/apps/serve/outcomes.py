@@ -30,7 +30,7 @@ from stenolog.domain.lanes.handoffs import result_mark
 from stenolog.domain.lanes.limits import Limits
 from stenolog.domain.lanes.state import OpenCall
 from stenolog.domain.parts import ToolCall
-from stenolog.domain.values import CallRef, Control, Question, Receipt, Tool
+from stenolog.domain.values import CallRef, Control, Receipt, Tool, ToolQuestion
 from stenolog.projections.messages.identifiers import renamed_tools
 
 from .messages import NewEvent
@@ -81,7 +81,7 @@ def question_event(asked: AskedQuestion, lane: str, call: CallRef, cause: int) -
     """Return the message by which a tool asks a person. Raises `InvalidEventError`."""
     if not asked.text.strip():
         raise InvalidEventError("/outcome/question/text: expected a question, found none")
-    question = Question(text=asked.text, choices=tuple(asked.choices), expects=asked.expects)
+    question = ToolQuestion(text=asked.text, choices=tuple(asked.choices), expects=asked.expects)
     control = Control(action="ask", call=call, question=question)
     return UserMessage(author=lane, author_kind="agent", control=control, cause=cause)
 

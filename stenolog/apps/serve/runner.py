@@ -17,10 +17,9 @@ from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.adapters.conversation.queries.requests.lanes import api_of
 from stenolog.adapters.engine.agent import Agent
 from stenolog.adapters.engine.journal import recovery
-from stenolog.adapters.engine.journal.after_failure import FailedCall, patch_after, recovered
-from stenolog.adapters.engine.journal.effect_names import key
+from stenolog.adapters.engine.journal.card_patches import FailedCall, patch_after, recovered
 from stenolog.adapters.engine.journal.journal import Journal
-from stenolog.adapters.engine.journal.work import ClaimedEffect, Poll
+from stenolog.adapters.engine.journal.work import ClaimedEffect, Poll, key
 from stenolog.adapters.engine.mentions import mentioned
 from stenolog.adapters.engine.model_calls.model_call import StreamDraft, keep_drafts
 from stenolog.adapters.engine.options import Options

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import LATE, AssistantMessage, ErrorCategory, LlmError, ToolResult, UserMessage
 from stenolog.domain.parts import AssistantPart, TextPart
-from stenolog.domain.values import CallRef, Control, Question, Receipt
+from stenolog.domain.values import CallRef, Control, Receipt, ToolQuestion
 
 from .state import LaneState, OpenCall, State, address, decision, named_call
 
@@ -193,7 +193,7 @@ def _goes_on(message: UserMessage, lane: LaneState) -> bool:
     return control.action == "continue" and (not control.agent or named == lane.address)
 
 
-def question_message(lane: LaneState, call: OpenCall, question: Question) -> UserMessage:
+def question_message(lane: LaneState, call: OpenCall, question: ToolQuestion) -> UserMessage:
     """Return the message by which a running call asks a person."""
     control = Control(action="ask", call=ref(call), question=question)
     return UserMessage(author=lane.address, author_kind="agent", control=control, cause=call.position)

@@ -23,6 +23,11 @@ Limits: TypeAlias = Callable[[Body], Iterator[tuple[str, str]]]
 Render: TypeAlias = Callable[[Sequence[Message], Preamble, Mapping[str, bytes]], Rendered]
 
 
+def takes_no_schema(model: str, has_tools: bool) -> bool:
+    """Return False: no model is held to a schema."""
+    return False
+
+
 class Format(NamedTuple):
     """A provider's API: how a lane's messages are written as a body, and what the provider refuses.
 
@@ -47,7 +52,7 @@ class Format(NamedTuple):
     cache: Callable[[], CacheRules] | None = None
     endpoint: Endpoint | None = None
     billed: int = 100
-    takes_schema: Callable[[str, bool], bool] = lambda model, has_tools: False
+    takes_schema: Callable[[str, bool], bool] = takes_no_schema
 
     def rendered(
         self, messages: Sequence[Message], preamble: Preamble, blobs: Mapping[str, bytes]

@@ -50,10 +50,9 @@ from stenolog.domain.values import Receipt, Usage
 from stenolog.projections.prices import known_cost, unpriced
 from stenolog.projections.requests import Request
 
-from .cards import CardPatches
-from .effect_names import Key, key, model_key, tool_key
+from .card_patches import CardPatches
 from .live_state import LiveState, dequeue
-from .work import ClaimedEffect, FinishedEffect, Poll, unwritten
+from .work import ClaimedEffect, FinishedEffect, Key, Poll, key, model_key, tool_key, unwritten
 
 RECEIPT = folds.Json(Receipt)
 

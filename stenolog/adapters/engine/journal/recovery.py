@@ -24,9 +24,8 @@ from stenolog.domain.lanes.effects import (
     unknown_outcome,
 )
 
-from .effect_names import key
 from .journal import Journal
-from .work import ClaimedEffect
+from .work import ClaimedEffect, key
 
 DIED = "the process that made this call died"
 STOPPED = "the program stopped here"

@@ -58,7 +58,7 @@ class RetryPolicy:
 
         `chance` is a random number from 0 to 1.
         """
-        # The same request would be too long again; see `after_failure`.
+        # The same request would be too long again; see `card_patches`.
         if category == "context_length":
             return None
         if attempt >= self.attempts.get(category, 1) or (retry_after or 0) > self.max_retry_after:

@@ -13,7 +13,7 @@ from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch
 from stenolog.domain.lanes.handoffs import is_of_handoff, taking_over
 from stenolog.domain.lanes.state import address
 from stenolog.domain.parts import ToolCall
-from stenolog.domain.values import CallRef, Control, Question
+from stenolog.domain.values import CallRef, Control, ToolQuestion
 from stenolog.domain.verdict import Verdict, is_released, verdict_of
 from stenolog.projections.views.tool_pairs import ToolCallIndex
 
@@ -59,7 +59,7 @@ class RecordedResult(NamedTuple):
     call: ToolCall
     event: ToolResult
     following: tuple[Event, ...] = ()
-    questions: tuple[Question, ...] = ()
+    questions: tuple[ToolQuestion, ...] = ()
     is_answered: bool = True
     by: str = USER
     edit: RecordedEdit | None = None
@@ -104,14 +104,14 @@ def _edit(following: Sequence[Entry], position: int) -> AssistantMessage | None:
 def recorded_results(entries: list[Entry]) -> Iterator[RecordedResult]:
     """Yield the results of calls that the log has, each call with the arguments that it ran with."""
     pairing, results, changed = ToolCallIndex(), dict[str, Entry](), dict[CallRef, UserMessage]()
-    asked, answers = defaultdict[CallRef, list[Question]](list), Counter[CallRef]()
+    asked, answers = defaultdict[CallRef, list[ToolQuestion]](list), Counter[CallRef]()
     for at, entry in enumerate(entries):
         found = pairing.take(entry)
         match entry.event:
             case UserMessage(control=Control(action="approve", call=CallRef() as approved)) as message:
                 changed[approved] = message
             case UserMessage(
-                control=Control(action="ask", call=CallRef() as asking, question=Question() as it)
+                control=Control(action="ask", call=CallRef() as asking, question=ToolQuestion() as it)
             ):
                 asked[asking].append(it)
             case UserMessage(control=Control(action="answer", call=CallRef() as asking)):
@@ -150,7 +150,7 @@ def recorded_results(entries: list[Entry]) -> Iterator[RecordedResult]:
 
 
 def _open_questions(
-    answers: Mapping[str, Entry], asked: Mapping[CallRef, list[Question]]
+    answers: Mapping[str, Entry], asked: Mapping[CallRef, list[ToolQuestion]]
 ) -> Iterator[RecordedResult]:
     """Yield the calls that still wait for an answer at the end."""
     for ref, questions in asked.items():

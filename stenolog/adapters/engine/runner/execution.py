@@ -11,7 +11,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from stenolog.adapters.engine.journal.after_failure import FailedCall, patch_after, recovered
+from stenolog.adapters.engine.journal.card_patches import FailedCall, patch_after, recovered
 from stenolog.adapters.engine.journal.journal import Journal
 from stenolog.adapters.engine.journal.live_state import LiveState
 from stenolog.adapters.engine.journal.recovery import pause_after
@@ -46,7 +46,6 @@ from stenolog.projections.formats.deltas import ModelResponse, ResponseDelta
 from stenolog.projections.requests.transport import Outgoing
 
 from .cuts import CutWarnings
-from .tool_run import ToolRun
 
 if TYPE_CHECKING:
     from .judging import AnswerJudge
@@ -104,6 +103,8 @@ class EffectExecutor:
         """Do the effect and record its result. Raises errors that no event can express."""
         if isinstance(claimed.effect, RunTool):
             tools = self.tools.get(claimed.effect.lane.agent, {})
+            from .tool_run import ToolRun  # late: many agents have no tools
+
             finished = await ToolRun(self.journal, self.thread.call, tools, claimed, claimed.effect).run()
             if finished is not None:
                 await self.settle(claimed.claim, finished)

@@ -23,9 +23,8 @@ from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.agent import Agent
 from stenolog.adapters.engine.approvals import are_delegates, auto_approvals, only_waits
 from stenolog.adapters.engine.journal import recovery
-from stenolog.adapters.engine.journal.effect_names import Key, key
 from stenolog.adapters.engine.journal.journal import Journal
-from stenolog.adapters.engine.journal.work import ClaimedEffect, Poll, unwritten
+from stenolog.adapters.engine.journal.work import ClaimedEffect, Key, Poll, key, unwritten
 from stenolog.adapters.engine.model_calls.model_call import DraftKeeper, StreamDraft, keep_drafts
 from stenolog.adapters.engine.options import EntryAppended, Options, RunEvent, StreamDelta
 from stenolog.adapters.store.contract.values import Claim

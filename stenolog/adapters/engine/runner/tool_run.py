@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stenolog.adapters.engine.checks import StageCheck
 from stenolog.adapters.engine.journal.journal import Journal
 from stenolog.adapters.engine.journal.live_state import LiveState
 from stenolog.adapters.engine.journal.work import ClaimedEffect, FinishedEffect
@@ -19,6 +18,8 @@ from stenolog.domain.events import Event, ToolResult
 from stenolog.domain.lanes.effects import EffectResult, RunTool, question_message, ref
 
 if TYPE_CHECKING:
+    from stenolog.adapters.engine.checks import StageCheck
+
     from .call_judging import CallJudge
 
 GOES_ON = "The call was cancelled, but goes on in the background, and may still have effects."

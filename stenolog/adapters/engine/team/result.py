@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine import approvals
 from stenolog.adapters.engine.agent import Agent, WorkerTool
-from stenolog.adapters.engine.output import LastAnswer
 from stenolog.adapters.models.base import Model
+from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.entry import Entry
-from stenolog.domain.errors import AgentNotFoundError, ModelError
+from stenolog.domain.errors import AgentNotFoundError, ModelError, ToolError
 from stenolog.domain.events import AssistantMessage, LlmError, ToolResult, UserMessage
 from stenolog.domain.lanes.limits import MICRO_PER_USD
 from stenolog.domain.lanes.state import address
 from stenolog.domain.policy import FullHistory
-from stenolog.domain.values import Control, Usage
-from stenolog.domain.verdict import verdict_of
+from stenolog.domain.values import CallRef, Control, Usage
+from stenolog.domain.verdict import own_meta, verdict_of
 from stenolog.projections.prices import Price, Prices
 
 if TYPE_CHECKING:
+    from stenolog.adapters.engine.output import Output
     from stenolog.projections.views.usage import UsageTotals
 
 LOGGER = logging.getLogger("stenolog.engine")
@@ -70,6 +71,69 @@ class RunResult:
         places = dict.fromkeys(part.message for part in said if not new.isdisjoint(part.positions))
         body: Any = request.body[request.messages_key]
         return [deepcopy(body[place]) for place in sorted(places)]
+
+
+class LastAnswer:
+    """The last answer of a run: its text, or its value if its agent has an output."""
+
+    def __init__(self, agents: Mapping[str, Any]) -> None:
+        self._agents = agents
+        self._callers: dict[str, str] = {}
+        self._wordless: set[str] = set()
+        self.has_answered = False
+        self.text = ""
+        self.value: Any = ""
+
+    def take(self, entry: Entry) -> None:
+        """Take the next entry in."""
+        match entry.event:
+            case AssistantMessage(purpose="answer") as answer:
+                self._callers[entry.id] = answer.agent
+                if not answer.text:
+                    self._wordless.add(entry.id)
+                self.text = answer.text or self.text
+                self.has_answered |= bool(answer.text)
+                self.value = self._read(answer)
+            case ToolResult(call=CallRef(entry=caller)) as result if "output" in own_meta(result):
+                output = self._output(self._callers.get(caller, ""))
+                if output is not None:
+                    self.has_answered = True
+                    self.value = output.of_value(own_meta(result)["output"])
+            case ToolResult(call=CallRef(entry=caller), is_error=False) as result if self._ends(
+                result, caller
+            ):
+                # The tool has the last word if its agent said nothing with the call.
+                self.has_answered, self.text, self.value = True, result.text, result.text
+            case _:
+                pass
+
+    def _ends(self, result: ToolResult, caller: str) -> bool:
+        tools = getattr(self._agents.get(self._callers.get(caller, "")), "tools", ())
+        specs = (tool.spec for tool in tools if isinstance(tool, BaseTool))
+        return caller in self._wordless and any(spec.ends_run and spec.name == result.name for spec in specs)
+
+    def take_after(self, conversation: Conversation, id: str) -> None:
+        """Take in what followed the message of an id, before a person's next one."""
+        asked = conversation.entry_by_id(id)
+        for entry in conversation.entries(after=asked.position) if asked else ():
+            match entry.event:
+                case UserMessage(author_kind="person", control=None):
+                    break
+                case _:
+                    self.take(entry)
+
+    def _read(self, answer: AssistantMessage) -> Any:
+        output = self._output(answer.agent)
+        if output is None or answer.tool_calls:
+            return self.text
+        try:
+            return output.read(answer.text)
+        # Another program may have answered without the type.
+        except ToolError:
+            return self.text
+
+    def _output(self, agent: str) -> Output | None:
+        return getattr(self._agents.get(agent), "output", None)
 
 
 class RunCollector:

@@ -1,26 +1,29 @@
-"""Start of a run: cards, turn rule and message are appended together."""
+"""Checks of a team, and the start of a run: cards, turn rule and message are appended together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
-from stenolog.adapters.engine.agent import Agent
+from stenolog.adapters.engine.agent import Agent, Upkeep, WorkerTool
 from stenolog.adapters.engine.approvals import refuse_at_workers
 from stenolog.adapters.engine.journal.live_state import LiveState, enqueue
+from stenolog.adapters.engine.runner.upkeep_schedule import upkeeps
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.erasure import is_erased
-from stenolog.domain.errors import AgentNotFoundError, VersionConflictError
+from stenolog.domain.errors import AgentNotFoundError, CallerError, VersionConflictError
 from stenolog.domain.events import UNCHANGED, Event, ModeSwitch, UserMessage
 from stenolog.domain.lanes.decide import decide
 from stenolog.domain.lanes.lifecycle import BUSY
+from stenolog.domain.lanes.limits import no_price
 from stenolog.domain.lanes.state import State, blocked_error
 from stenolog.domain.lanes.step import evolve
 from stenolog.domain.lanes.turns import TurnRule, load
 from stenolog.domain.values import Control, TurnPolicy
+from stenolog.projections.prices import Prices, price_of
 from stenolog.projections.requests.sendable import no_agent
 
 OnInput: TypeAlias = Literal["next", "queue", "cancel"]
@@ -170,3 +173,39 @@ def _check_names(live: LiveState, setting: TeamSettings, names: Iterable[str], w
     for name in names if known else ():
         if name.partition("/")[0] not in known:
             raise AgentNotFoundError(f"{what}: {no_agent(name, [*known])}")
+
+
+def check_team(agents: Sequence[Agent], turns: object) -> None:
+    """Raise `CallerError` for agents and turns that make no team."""
+    if not agents or not all(isinstance(agent, Agent) for agent in agents):
+        raise CallerError(f"expected agents, found {agents!r:.100}")
+    names = [agent.name for agent in agents]
+    if len(set(names)) < len(names):
+        raise CallerError(f"two agents have the same name: {names}")
+    if not (turns is None or isinstance(turns, TurnPolicy | TurnRule)):
+        raise CallerError(f"turns: expected a rule, such as RoundRobin(), found {turns!r:.100}")
+
+
+def summarised(agent: Agent, summary: Upkeep | None) -> Agent:
+    """Return the agent with its team's summary, if it has a model and no summary of its own."""
+    if summary is None or agent.llm is None or agent.summary is not None:
+        return agent
+    return replace(agent, summary=summary)
+
+
+def check_upkeep(agents: Mapping[str, Agent]) -> None:
+    """Raise `CallerError` for an upkeep without an agent that can do it."""
+    for name, upkeep in upkeeps(agents):
+        upkeep.worker(agents, name)
+
+
+def check_costs(agents: Iterable[Agent], prices: Prices) -> None:
+    """Raise `CallerError` if `max_cost` cannot be enforced, since a model has no price."""
+    for agent in agents:
+        if not agent.limits.max_cost:
+            continue
+        workers = [tool.worker for tool in agent.tools if isinstance(tool, WorkerTool)]
+        models = [model for each in (agent, *workers) for model in each.models]
+        names = [llm.name for llm in models if llm.charges == "listed" and not price_of(llm.name, prices)]
+        if names:
+            raise CallerError(f"agent {agent.name!r}: max_cost cannot be kept: {no_price(names)}")

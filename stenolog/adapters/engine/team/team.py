@@ -13,11 +13,10 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stenolog.adapters.engine import approvals
 from stenolog.adapters.engine.agent import Agent, Upkeep, WorkerTool, check_mode_tools, unknown_mode_tool
-from stenolog.adapters.engine.handoff import HandoffTool
 from stenolog.adapters.engine.inputs import (
     AnyConversation,
     Message,
@@ -42,9 +41,10 @@ from stenolog.domain.lanes.turns import TurnRule
 from stenolog.domain.values import CallRef, Control, TurnPolicy
 from stenolog.projections.prices import Prices
 
-from .checks import check_costs, check_team, check_upkeep, summarised
-from .result import RunCollector, RunResult, result_of_run, worker_positions
-from .start import Input, OnInput, TeamSettings, start_run
+from .start import Input, OnInput, TeamSettings, check_costs, check_team, check_upkeep, start_run, summarised
+
+if TYPE_CHECKING:
+    from .result import RunResult
 
 LOGGER = logging.getLogger("stenolog.engine")
 _closing: set[asyncio.Task[None]] = set()  # the event loop itself holds tasks weakly
@@ -160,6 +160,8 @@ class Team:
         is returned. Retries are logged as warnings. Raises `ModelError` if a lane that was at work has
         failed; and as `run`.
         """
+        from .result import RunCollector  # late: `run` needs none
+
         run = RunCollector(self.agents)
         async for happened in self.run(conversation, message, to=to, id=id, deps=deps):
             if isinstance(happened, EntryAppended):
@@ -183,6 +185,8 @@ class Team:
 
         A failure is in the result, and is not raised. Raises as `run`.
         """
+        from .result import RunCollector, result_of_run, worker_positions  # late, as above
+
         run, opened = RunCollector(self.agents), await opened_conversation(conversation)
         before = await asyncio.to_thread(worker_positions, opened)
         async for happened in self.run(opened, message, to=to, id=id, on_input=on_input, deps=deps):
@@ -325,8 +329,11 @@ class Team:
         return {name: self._bound(tool, agent) for name, tool in tools.items()}
 
     def _bound(self, tool: BaseTool, agent: Agent) -> BaseTool:
-        if isinstance(tool, HandoffTool):
-            return tool.among(self.agents, is_alone=bool(self.options.lane))
+        if agent.handoffs:
+            from stenolog.adapters.engine.handoff import HandoffTool  # late: few agents hand on
+
+            if isinstance(tool, HandoffTool):
+                return tool.among(self.agents, is_alone=bool(self.options.lane))
         if isinstance(tool, WorkerTool):
             return tool.under(agent, self.options, self.summary_of_workers)
         return tool

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.agent import Agent, Upkeep
-from stenolog.adapters.engine.journal.effect_names import short_key
+from stenolog.adapters.engine.journal.work import short_key
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import UNCHANGED, AssistantMessage, ModeSwitch

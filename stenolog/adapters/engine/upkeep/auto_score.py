@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.agent import Agent, Upkeep
-from stenolog.adapters.engine.journal.effect_names import short_key
+from stenolog.adapters.engine.journal.work import short_key
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage
 from stenolog.domain.lanes.state import address

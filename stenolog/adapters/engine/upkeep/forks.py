@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from stenolog.adapters.conversation.log import Conversation
 from stenolog.adapters.engine.agent import Agent
 from stenolog.adapters.engine.delegate import worker_output
-from stenolog.adapters.engine.journal.effect_names import short_key
+from stenolog.adapters.engine.journal.work import short_key
 from stenolog.adapters.engine.team.team import Team
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import (

@@ -16,7 +16,7 @@ from stenolog.domain.events import UserMessage
 from stenolog.domain.lanes.effects import ref
 from stenolog.domain.lanes.state import LaneState, OpenCall
 from stenolog.domain.parts import ToolCall
-from stenolog.domain.values import Question
+from stenolog.domain.values import ToolQuestion
 from stenolog.projections.questions import in_words
 
 from .status import awaiting
@@ -107,7 +107,7 @@ class Approvals:
     def _answer_to(self, lane: LaneState, call: OpenCall) -> UserMessage | None:
         """Return a person's answer to a question, or its refusal; None leaves it open."""
         conversation = self.work.conversation
-        question = question_at(conversation, call.question) or Question(text="")
+        question = question_at(conversation, call.question) or ToolQuestion(text="")
         self.paper.text(f"? {lane.address}: {call.name} asks: {in_words(question)}", "bold")
         if not self.lines.asks:
             does = "it waits for your answer" if self.leave else "refused, since nobody is here to answer"
