@@ -20,7 +20,7 @@ from examples.stakeholder_mail.workflow import TALK, Inputs, firsts, plan, score
 from stenolog import AssistantMessage, Conversation, Entry, ModeSwitch, UserMessage
 from stenolog.analysis import Price, cost, usage
 from stenolog.context import Budget
-from stenolog.engine import Tokens
+from stenolog.engine import ByAddress, Team, Tokens
 from stenolog.errors import ModelError
 from stenolog.models import ModelRequest, Scripted
 from stenolog.tables import attached_tables
@@ -350,12 +350,13 @@ def test_an_orchestrator_that_hands_on_to_the_planner_again_stops_no_later_start
     def hands_on(prompt: ModelRequest) -> str:
         about = json.dumps({"mails": [{"to": "Ann", "about": f"growth {prompt.key[:9]}"}]})
         analysis = "- Ann Ito, investor: growth\nGo on, @task_planner."
-        return {"task_planner": about, "orchestrator": analysis}.get(
-            prompt.lane.partition("/")[0], "Dear Ann"
-        )
+        score = json.dumps({"score": 1, "lacks": [], "advice": ""})
+        said = {"task_planner": about, "orchestrator": analysis, "reviewer": score}
+        return said.get(prompt.lane.partition("/")[0], "Dear Ann")
 
     async def main(log: stenolog.Log) -> None:
-        async with team(agents(Scripted(hands_on, endless=True))) as working:
+        of = agents(Scripted(hands_on, endless=True))
+        async with Team(of, turns=ByAddress(default=["orchestrator"]), mentions=True) as working:
             for part in (plan, write, plan, write):
                 async for _ in part(log[TALK], working):
                     pass
