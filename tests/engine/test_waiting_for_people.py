@@ -118,6 +118,16 @@ def test_a_worker_of_a_worker_is_looked_at_too(tmp_path: Path) -> None:
         assert not only_waits(conversation)
 
 
+def test_a_lane_of_an_agent_that_nobody_runs_here_keeps_nobody_waiting(tmp_path: Path) -> None:
+    with opened(tmp_path / "t.db") as conversation:
+        asked(conversation, "lead", "ask_reader")
+        child(conversation, "sell")
+        conversation.append(UserMessage(text="And you?", to=["elsewhere"]))
+
+        assert not only_waits(conversation)
+        assert only_waits(conversation, ["lead"])
+
+
 def test_a_call_of_a_worker_that_waits_does_not_hide_a_tool_beside_it(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
         asked(conversation, "lead", "ask_reader", "look")

@@ -101,13 +101,14 @@ def are_delegates(under_way: Collection[Effect], tools: Mapping[str, Mapping[str
     )
 
 
-def only_waits(conversation: Conversation, agent: str = "") -> bool:
+def only_waits(conversation: Conversation, agents: Collection[str] | None = None) -> bool:
     """Return whether only a person can go on, here and in the conversations of the workers.
 
-    `agent`: the worker that owns the conversation; a fork also has busy lanes of its callers.
+    `agents` are those at work, None: all; a fork also has busy lanes of its callers, and a log those of other
+    programs.
     """
     state = conversation.state()
-    found = [each for each in effects(state) if agent in ("", each.lane.agent) or each.lane.task]
+    found = [e for e in effects(state) if agents is None or e.lane.agent in agents or e.lane.task]
     if not found:
         # Without an approval it has come to rest, and its caller is about to hear of it.
         return any(call.waits for _, call in state.open_calls())
@@ -121,7 +122,7 @@ def _waits_below(conversation: Conversation, effect: Effect, children: Mapping[s
     worker = short_key(tool_key(conversation, effect))
     if worker in children:
         name = children[worker]
-        return only_waits(conversation.log[name], name.rpartition("~")[0])
+        return only_waits(conversation.log[name], [name.rpartition("~")[0]])
     # A worker in a scope has a lane here; while that works, it has effects of its own.
     lanes = conversation.state().lanes.values()
     return any(lane.task == worker and lane.status == "awaiting_approval" for lane in lanes)

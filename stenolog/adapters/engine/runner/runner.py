@@ -104,7 +104,7 @@ class Runner:
                 if not self._is_at_work(poll, patience) and not self._is_woken:
                     self.due = 0.0 if self.is_draining else poll.due
                     return
-                if self._waits_for_delegates(poll) and await self._thread.call(only_waits, self.conversation):
+                if self._waits_for_delegates(poll) and await self._only_waits():
                     return
                 async for delta in self._until_woken(poll):
                     yield delta
@@ -249,6 +249,9 @@ class Runner:
     def _waits_for_delegates(self, poll: Poll) -> bool:
         others = self.options.lane or self._asks or poll.held or poll.due is not None
         return not others and are_delegates([each.effect for each, _ in self._tasks.values()], self.tools)
+
+    async def _only_waits(self) -> bool:
+        return await self._thread.call(only_waits, self.conversation, self.agents)
 
     def _start(self, claimed: ClaimedEffect) -> None:
         name = key(claimed.effect)
