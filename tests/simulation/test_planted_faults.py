@@ -156,7 +156,7 @@ def forgotten_limit(patch: pytest.MonkeyPatch) -> None:
     "plant",
     [
         lost_fence,
-        skipped_commit,
+        pytest.param(skipped_commit, marks=pytest.mark.slow),  # its first story is a long one
         stale_snapshot,
         forgotten_end,
         forgotten_answer,
