@@ -156,7 +156,7 @@ def forgotten_limit(patch: pytest.MonkeyPatch) -> None:
     "plant",
     [
         lost_fence,
-        pytest.param(skipped_commit, marks=pytest.mark.slow),  # its first story is a long one
+        pytest.param(skipped_commit, marks=(pytest.mark.slow, pytest.mark.nightly)),  # a long story
         stale_snapshot,
         forgotten_end,
         forgotten_answer,
