@@ -163,11 +163,15 @@ class Runner:
     def _poll_now(self, busy: frozenset[Key], most: int, recover: bool, stopped: Sequence[Claim]) -> Poll:
         journal = self.journal
         journal.catch_up()
-        again = self._recover_stopped(stopped) if stopped else []
+        again: list[ClaimedEffect] = []
+        if stopped:
+            # Another process might have begun them, and none did.
+            journal.presence.renew()
+            again = self._recover_all(journal.still_ours(stopped), recovery.UNPROTECTED)
         # Looked for only while other runners have claims, as it reads the locks of all owners.
         orphans = journal.orphans() if recover else []
-        found = (self._recover(claim, recovery.DIED) for claim in orphans)
-        rerun = tuple(journal.track(each) for each in (*again, *found) if each is not None)
+        found = self._recover_all(orphans, recovery.DIED)
+        rerun = tuple(journal.track(each) for each in (*again, *found))
         for approval in auto_approvals(journal, self.tools):
             journal.append_decided(partial(self._decide, approval))
         busy |= {key(each.effect) for each in rerun}
@@ -181,13 +185,13 @@ class Runner:
     def _decide(self, approval: UserMessage) -> Sequence[Event]:
         return decide(self.journal.state, approval)
 
-    def _recover_stopped(self, claims: Sequence[Claim]) -> list[ClaimedEffect | None]:
-        """Recover effects that were stopped because another process might begin them, and none did."""
-        self.journal.presence.renew()
-        found: list[ClaimedEffect | None] = []
-        for claim in self.journal.still_ours(claims):
+    def _recover_all(self, claims: Sequence[Claim], why: str) -> list[ClaimedEffect]:
+        """Return the interrupted effects that run again; what another process takes over is left to it."""
+        found: list[ClaimedEffect] = []
+        for claim in claims:
             with suppress(ClaimLostError):
-                found.append(self._recover(claim, recovery.UNPROTECTED))
+                if (each := self._recover(claim, why)) is not None:
+                    found.append(each)
         return found
 
     def _recover(self, claim: Claim, why: str) -> ClaimedEffect | None:
