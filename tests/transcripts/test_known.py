@@ -14,6 +14,7 @@ import stenolog
 from stenolog import Log, UserMessage
 from stenolog.adapters.importers.detection.detect import recognise_stream
 from stenolog.adapters.importers.importer import import_stream
+from stenolog.adapters.importers.intake.known_sessions import Naming, Place
 from stenolog.importers import Report, import_file, import_files
 from stenolog.maintenance import erase_subject, find_subject, verify
 from tests.file_bytes import files_with, words_in
@@ -125,6 +126,31 @@ def test_what_was_deleted_stays_deleted_until_it_is_asked_for(log: Log, file: Pa
     again = import_file(log, file, again=True)
     assert [(one.name, one.appended) for one in again.conversations] == [(SESSION, 5)]
     assert (import_file(log, file).left_out, log.names()) == ([], [SESSION])
+
+
+@pytest.mark.parametrize("moved", ["deleted", "renamed"])
+def test_what_is_moved_between_being_found_and_read_does_not_begin_anew(
+    log: Log, file: Path, monkeypatch: pytest.MonkeyPatch, moved: str
+) -> None:
+    talk = log[import_file(log, file).conversations[0].name]
+    find = Naming.find_place
+
+    def found(naming: Naming, own: str, *given: Any) -> Place:
+        place = find(naming, own, *given)
+        talk.delete() if moved == "deleted" else talk.rename("mine")
+        return place
+
+    file.write_bytes(TALK + MORE)
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(Naming, "find_place", found)
+        (one,) = import_file(log, file).conversations
+    left = import_file(log, file).left_out
+
+    if moved == "deleted":
+        assert (log.names(), len(left)) == ([], 1)
+        assert "was deleted" in one.failed
+    else:
+        assert (log.names(), one.failed, talk.position) == (["mine"], "", 5)
 
 
 def test_what_was_deleted_and_came_back_by_its_own_export_is_gone_on_with(log: Log, file: Path) -> None:

@@ -27,11 +27,15 @@ PREFIX = "imported "
 
 
 class Place(NamedTuple):
-    """A conversation's name in the log, and the marks by which later imports find it."""
+    """A conversation's name in the log, and the marks by which later imports find it.
+
+    `key` is its number there if an earlier import was found.
+    """
 
     name: str
     marks: tuple[str, ...] = ()
     is_deleted: bool = False
+    key: int | None = None
 
 
 def mark_of(id: str) -> str:
@@ -42,7 +46,10 @@ def mark_of(id: str) -> str:
 
 def name_now(log: Log, mark: str) -> str | None:
     """Return an imported conversation's present name; None if there is none."""
-    key = log.recorder.load_cursor(mark).position
+    return _named(log, log.recorder.load_cursor(mark).position)
+
+
+def _named(log: Log, key: int) -> str | None:
     return log.recorder.conversations.name_of(key) if key else None
 
 
@@ -109,9 +116,10 @@ class Naming:
             return Place(self.name(own, is_held))
         first = mark_of(id)
         mark = mark_of("\n".join([id, *self.asked])) if self.asked else first
-        if (now := name_now(self._log, mark)) is not None:
+        key = self._log.recorder.load_cursor(mark).position
+        if (now := _named(self._log, key)) is not None:
             self._used.add(now)
-            return Place(now, (mark,))
+            return Place(now, (mark,), key=key)
         usual = conversation_name(own or self._stem)
         # One that came back by its own export is there by its name.
         is_back = bool(own) and self._is_session and usual in self._log

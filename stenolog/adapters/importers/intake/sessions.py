@@ -12,6 +12,7 @@ from stenolog.adapters.importers.door.json_lines import Record, Skipped
 from stenolog.adapters.importers.formats import LineFormat
 from stenolog.adapters.store.contract import appends
 from stenolog.adapters.store.contract.values import PendingEntry, Share, Stream
+from stenolog.adapters.store.reading.handle import StreamHandle
 from stenolog.domain.entry import NewEntry, check_name
 from stenolog.domain.errors import CallerError
 
@@ -148,7 +149,9 @@ class ConversationImport:
         self._batch = batch
         if batch.holds(name):
             batch.flush()
-        self._conversation = batch.log[name]
+        # By its number: deleted or renamed since it was found, it must not begin anew under that name.
+        stream = batch.log.stream(name) if place.key is None else Stream(name, place.key)
+        self._conversation = StreamHandle(batch.log, batch.log.streams.share(stream))
         known = read_existing(self._conversation.entries())
         self._share = PendingWrites(self._conversation.stream, known.head, self.found, place.marks)
         self._converter = make(known)
