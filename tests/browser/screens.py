@@ -55,6 +55,5 @@ SCREENS = {
         f"/proof/{DEMO}?at={AT}&agent=reviewer", "Computed now, from the file", HERE, "Proof", True
     ),
     "entry": Screen(f"/entry/{DEMO}?at=3", "Entry 3"),
-    "who asked": Screen(f"/asked/{DEMO}?at=3", "Who asked for entry 3?"),
     "a wrong address": Screen("/c/dema", "did you mean 'demo'?"),
 }

@@ -218,7 +218,7 @@ def test_every_view_shows_a_damaged_entry_and_what_stands_around_it(cli: CLI, da
 
 
 def test_erase_says_who_and_why_and_trace_value_where_the_words_are(cli: CLI, damaged_file: Path) -> None:
-    told = cli("explain", "value", "zebra")
+    told = cli("explain", "text", "zebra")
     assert told.status == 0
     assert "3  entry" in told.out
     told = cli("erase", "demo", "3", "4", "--yes", "--reason", "on request", "--by", "boss")
@@ -228,7 +228,7 @@ def test_erase_says_who_and_why_and_trace_value_where_the_words_are(cli: CLI, da
     told = cli("check", "log")
     assert told.status == 0
     assert "'demo' at position 6: boss erased 3, 4: on request" in told.err
-    assert "nowhere" in cli("explain", "value", "zebra").out
+    assert "nowhere" in cli("explain", "text", "zebra").out
     assert "Entries 3, 4 erased: on request" in cli("timeline").out
 
 

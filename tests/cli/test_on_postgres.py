@@ -31,8 +31,8 @@ request demo --agent coder
 request demo --agent coder --json
 request demo --agent coder --diff call
 explain demo 5
-explain value parser
-explain value parser --json
+explain text parser
+explain text parser --json
 search parser
 search parser --json
 search parser --newest

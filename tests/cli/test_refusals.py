@@ -198,7 +198,7 @@ def test_a_file_that_is_no_gate_is_named(demo: Cli) -> None:
             ("request", "--why", "demo", "--agent", "coder", "--at", "-1"),
             "expected an entry from 1 to 12, found -1",
         ),
-        (("explain", "call", "demo", "-12"), "expected an entry from 1 on, found -12"),
+        (("explain", "demo", "-12"), "expected an entry from 1 on, found -12"),
         (("hold", "demo", "2", "--reason", "x"), "a hold is of a conversation"),
         (("hold", "--release", "7"), "expected the number of a hold in force (none), found 7"),
         (("request", "demo", "--as", "curl"), "stenolog export [CONVERSATION] --as curl"),
@@ -265,7 +265,7 @@ def test_a_task_is_named_behind_its_agent(cli: Cli, command: tuple[str, ...]) ->
 
 
 def test_a_persons_own_words_are_said_to_be_that(demo: Cli) -> None:
-    assert demo("explain", "call", "demo", "2").out.endswith("entry 2 is the beginning: a person said it.\n")
+    assert "\nentry 2 is the beginning: a person said it.\n" in demo("explain", "demo", "2").out
 
 
 def test_check_file_says_that_nobody_would_send_a_request(cli: Cli) -> None:

@@ -93,7 +93,7 @@ def test_the_demo_is_recorded_in_it(told: Cli) -> None:
     assert shown.status == 0
     assert f"export STENOLOG_DB={NAME}" in shown.out
     assert told("check", "log", "--db", ADDRESS, "--jobs", "1").status == 0
-    assert told("explain", "value", "timeout", "--db", ADDRESS).status == 0
+    assert told("explain", "text", "timeout", "--db", ADDRESS).status == 0
 
 
 def test_the_gate_names_a_database_on_a_server_by_its_address(told: Cli) -> None:
@@ -145,7 +145,7 @@ stats demo --plot A
 cost --prices A
 watch A
 chat A --team A
-explain value A
+explain text A
 erase demo A --yes
 fork demo A
 compaction A

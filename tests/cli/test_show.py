@@ -79,7 +79,7 @@ def test_an_erased_entry_says_why_and_when_it_was_erased_and_is_never_unknown(de
         shown = demo(command, "demo", *more).out
         assert told in shown, command
         assert "unknown" not in shown, command
-    called = demo("explain", "call", "demo", "4").out
+    called = demo("explain", "demo", "4").out
     assert f"entry 4 is {told}" in called
     assert "release does not know" not in called
     for steps in (("state", "demo", "--steps"), ("check", "replay", "demo", "-v")):

@@ -303,7 +303,7 @@ def test_a_missing_choice_is_told_on_one_line(cli: Cli) -> None:
         "request demo --agent coder --edit {}:x",
         "request demo --agent coder --budget {}",
         "request demo --agent coder --policy last:{}k",
-        "explain call demo 3/{}",
+        "explain demo 3/{}",
         "log demo --since {}h",
     ],
 )

@@ -88,7 +88,7 @@ def test_a_new_command_is_one_file_and_no_list_names_it(
 def test_the_help_shows_every_command_on_one_screen(cli: Cli) -> None:
     lines = cli("--help").out.splitlines()
 
-    assert len(lines) <= 45, "a screen has 45 rows: put a command into a group, as `explain value` is"
+    assert len(lines) <= 45, "a screen has 45 rows: put a command into a group, as `explain text` is"
     assert [line for line in lines if len(line) > 80 or line.endswith("...")] == []
 
 
@@ -136,7 +136,7 @@ def test_a_slip_within_a_group_is_answered_with_the_nearest(cli: Cli) -> None:
 
 
 def test_a_slip_in_a_command_of_a_group_with_a_default_is_answered_with_it_too(demo: Cli) -> None:
-    assert "or is it the command: stenolog explain call?" in demo("explain", "cal", "3").err
+    assert "or is it the command: stenolog explain text?" in demo("explain", "tex", "3").err
     assert "or is it the command: stenolog check requests?" in demo("check", "request").err
 
 

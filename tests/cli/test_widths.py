@@ -63,7 +63,7 @@ COMMANDS = (
     ("request", "--agent", MAIN, "--at", "5", "--diff", "2"),
     ("request", "--agent", MAIN, "--without", "3-4"),
     ("explain", NAME, "3"),
-    ("explain", "call", NAME, "6"),
+    ("explain", NAME, "6"),
     ("explain", "agent", NAME, MAIN, "--minus", SUB),
     ("explain", "text", NAME, "friendlier", "--agent", MAIN),
     ("cost",),

@@ -317,7 +317,7 @@ def test_what_a_graph_wrote_live_was_recorded_and_not_imported(log: Log, run: Ru
     talking(saver).invoke(ASKED, ONE)
     caller = next(entry for entry in log["one"] if getattr(entry.event, "tool_calls", ()))
 
-    shown = run("explain", "call", "one", str(caller.position)).out
+    shown = run("explain", "one", str(caller.position)).out
 
     assert "was recorded without a cause" in shown
     assert "imported" not in shown

@@ -44,7 +44,6 @@ TWINS = {
     ],
     "/proof.json/demo": ["check", "log", "demo", "--requests"],
     "/entry.json/demo?at=5": ["explain", "entry", "demo", "5"],
-    "/asked.json/demo?at=5": ["explain", "call", "demo", "5"],
 }
 
 

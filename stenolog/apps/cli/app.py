@@ -58,7 +58,7 @@ MEANT = {
     "help": ("--help", "COMMAND --help"),
     "version": ("-V",),
     "diff": ("request --diff ENTRY",),
-    "blame": ("explain call",),
+    "blame": ("explain entry",),
     "bisect": ("explain text",),
     "budget": ("cost --plan",),
     "replay": ("check replay",),

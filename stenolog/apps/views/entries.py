@@ -9,6 +9,7 @@ from stenolog.adapters.conversation.queries.requests.bills import bill_of
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.policy import PolicyLike
+from stenolog.projections.analysis.blame import Blame
 from stenolog.projections.analysis.explain import Explanation, explain
 from stenolog.projections.analysis.provider_bill import NO_BILL, Bill, states_input
 from stenolog.projections.requests import LaneId
@@ -34,10 +35,20 @@ def explained(
 
 
 def explanation_data(
-    conversation: Conversation, at: int, explanation: Explanation, billed: Bill = NO_BILL
+    conversation: Conversation, at: int, explanation: Explanation, asked: Blame, billed: Bill = NO_BILL
 ) -> dict[str, Any]:
-    """Return the history of an entry up to position `at`; for an answer, with its request's bill."""
-    return {"conversation": conversation.name, "at": at, **explanation._asdict(), "bill": bill_data(billed)}
+    """Return the history of an entry up to position `at`; for an answer, with its request's bill.
+
+    `asked` is the chain of causes back to a person.
+    """
+    history = explanation._asdict()
+    return {
+        "conversation": conversation.name,
+        "at": at,
+        **history,
+        "asked": asked._asdict(),
+        "bill": bill_data(billed),
+    }
 
 
 def bill_of_answer(conversation: Conversation, entry: Entry) -> Bill:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NEAREST = 1_000
 """Among so many of the newest conversations the one that may have been meant is looked for."""
-POSITION = re.compile(r"-?\d+|@.*", re.ASCII)
+POSITION = re.compile(r"-?\d+(/\d+)?|@.*", re.ASCII)
 """A word of this form is a position; one of any other form may be a name."""
 MAKE_ONE = "begin with `stenolog demo` or `stenolog import FILE`, or name another database with --db"
 

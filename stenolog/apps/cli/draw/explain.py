@@ -29,11 +29,11 @@ LINES_OF_TEXT = 40
 
 
 def explanation_drawn(
-    found: explain.Explanation, log: Sequence[Entry], bill: Bill = NO_BILL
+    found: explain.Explanation, log: Sequence[Entry], asked: Blame, bill: Bill = NO_BILL
 ) -> Iterator[Piece]:
     """Draw an entry's place in requests and timeline; `log` ends at the position explained.
 
-    `bill` is that of the request that the entry answers.
+    `asked` is its chain back to a person, `bill` that of the request that the entry answers.
     """
     yield entry_line(found.entry, erased=erasures(log))
     if (gone := bill.unexplained) is not None and gone.tokens:
@@ -50,6 +50,8 @@ def explanation_drawn(
     if moves := [step for step in found.transitions if step.lane or step.anomaly]:
         yield heading("What it set off")
         yield from map(_move_line, moves)
+    yield heading("Who asked for it")
+    yield from blame_drawn(asked)
     entries = {entry.position: entry for entry in log}
     for title, references, back in (
         ("It refers to", found.refers_to, True),
@@ -153,7 +155,8 @@ def _reference(
 def blame_drawn(found: Blame) -> Iterator[Piece]:
     """Yield the chain, the newest first; possible links are separate."""
     columns = ("", ">ENTRY", "BY", "KIND", "~WHO", "*TEXT")
-    yield table(columns, [_link_row(link) for link in found.links])
+    if found.links[1:]:
+        yield table(columns, [_link_row(link) for link in found.links])
     if found.end:
         yield wrapped((f"{found.end}.", "yellow" if found.gap else "green"))
     if found.possible:

@@ -1,4 +1,4 @@
-"""The page of an entry: the requests that it is in, what it changed, what it refers to, its fields."""
+"""The page of an entry: who asked for it, its requests, what it changed, what it refers to, its fields."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from stenolog.apps.inspect.query import Query
 from stenolog.apps.views.entries import bill_of_answer, explained, explanation_data, rebuilt_notes
 from stenolog.apps.views.envelope import Answer
 from stenolog.domain.errors import StenologError
+from stenolog.projections.analysis.blame import Blame, blame
 from stenolog.projections.analysis.explain import Explanation
 from stenolog.projections.analysis.provider_bill import NO_BILL, Bill
 from stenolog.projections.messages.rules import RULES
@@ -33,6 +34,7 @@ class EntryHistory(NamedTuple):
 
     explanation: Explanation | None
     error: str = ""
+    asked: Blame = Blame(())
     bill: Bill = NO_BILL
 
 
@@ -62,9 +64,18 @@ def _histories(query: Query, upto: int) -> Iterator[EntryHistory]:
     talk = query.conversation
     try:
         explanation = explained(talk, talk.entries(at=upto), query.at)
-        yield EntryHistory(explanation, bill=bill_of_answer(talk, explanation.entry))
+        yield EntryHistory(explanation, "", _asked(query), bill_of_answer(talk, explanation.entry))
     except StenologError as error:
         yield EntryHistory(None, str(error))
+
+
+def _asked(query: Query) -> Blame:
+    return blame(query.conversation.entries(at=query.head), query.at)
+
+
+def asked_view(query: Query) -> dict[str, Any]:
+    """Return the chain from an entry's calls back to a person."""
+    return {"name": query.conversation.name, "at": query.at, "asked": _asked(query)}
 
 
 def written(value: object) -> str:
@@ -77,7 +88,9 @@ def twin(query: Query) -> Answer:
     talk = query.conversation
     explanation = explained(talk, talk.entries(at=query.head), query.at)
     billed = bill_of_answer(talk, explanation.entry)
-    return Answer(explanation_data(talk, query.head, explanation, billed), rebuilt_notes(talk, explanation))
+    data = explanation_data(talk, query.head, explanation, _asked(query), billed)
+    return Answer(data, rebuilt_notes(talk, explanation))
 
 
 page = Page("entry", view, twin, streams=True)
+asked_fragment = Page("asked", asked_view)

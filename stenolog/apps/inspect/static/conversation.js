@@ -160,8 +160,7 @@ async function whoAsked(link) {
   const { signal } = asking = new AbortController();
   const text = await ask("asked", { at: new URL(link.href).searchParams.get("at") }, signal);
   if (text === null || signal.aborted) return;
-  const found = new DOMParser().parseFromString(text, "text/html");  // the server escapes every text
-  panel.innerHTML = (found.querySelector("main") ?? found.body).innerHTML;
+  panel.innerHTML = text;  // the server escapes every text
 }
 
 // Point at the row of an entry, and stay where one is.

@@ -45,7 +45,7 @@ def erase_command(
     """Erase the words of entries permanently.
 
     From the log's own files, not from session files, exports and backups. Number and digest stay, so the log
-    can still be checked. `stenolog explain value` finds quotes. Entries: 8 41, or 40-44,91. With --subject or
+    can still be checked. `stenolog explain text` finds quotes. Entries: 8 41, or 40-44,91. With --subject or
     --author it shows them first, and exits with 1 if something stays.
     """
     if [bool(entries), bool(subject), bool(author)].count(True) != 1 or bool(target) != bool(entries):

@@ -4,7 +4,7 @@ from stenolog.apps.cli.app import Commands
 
 GROUP = Commands(
     __name__,
-    """Say where an entry, a call or a text came from and went.
+    """Say where an entry or a text came from and went.
 
     `explain [CONVERSATION] [ENTRY]` explains an entry; the commands explain more.
     """,

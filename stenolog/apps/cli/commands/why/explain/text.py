@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from stenolog.apps.cli.arguments.agent import (
     agent_or_only,
@@ -20,6 +21,9 @@ from stenolog.apps.views.lanes import lacking, lane, means, own_api
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.policy_text import policy_of
 
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation.log import Log
+
 
 @command("text", example="stenolog explain text demo pytest --agent coder")
 @takes_agent
@@ -29,10 +33,17 @@ from stenolog.domain.policy_text import policy_of
 def explain_text_command(
     db: Database, words: tuple[str, ...], agent: str | None, at: str, api: str | None, policy: str | None
 ) -> CommandResult:
-    """Say where an agent last had a text, and what removed it."""
+    """Say where an agent last had a text, and what removed it.
+
+    With neither CONVERSATION nor an option: every entry, request and agent that the text reached, in all
+    conversations, blobs, drafts and tables. Encoded or rephrased text is not found.
+    """
     from stenolog.projections.analysis.bisection import bisect
 
-    conversation, text = find_both(open_log(db), words)
+    log = open_log(db)
+    if len(words) == 1 and not (agent or api or policy) and at == "@":
+        return _everywhere(log, words[0])
+    conversation, text = find_both(log, words)
     if not text:
         raise InvalidEventError("expected a text, found nothing")
     position = resolve(conversation, at)
@@ -62,5 +73,19 @@ def explain_text_command(
             for one in conversation.entries(at - 1, at)
         }
         return bisect_drawn(found, named, explained, note)
+
+    return CommandResult(data, draw)
+
+
+def _everywhere(log: Log, text: str) -> CommandResult:
+    from stenolog.adapters.conversation.verifying.trace import trace_value
+
+    found = trace_value(log, text)
+    data = {"reached": found.reached, "agents": found.agents, "providers": found.providers}
+
+    def draw() -> Iterable[Piece]:
+        from stenolog.apps.cli.draw.reached import reached_drawn
+
+        return reached_drawn(found, log)
 
     return CommandResult(data, draw)

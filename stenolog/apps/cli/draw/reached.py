@@ -1,58 +1,33 @@
-"""Command `explain value`."""
+"""Output of `explain text` without a conversation: all places that a text reached."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
-import click
-
-from stenolog.apps.cli.arguments.database import Database
-from stenolog.apps.cli.arguments.lookup import open_log
-from stenolog.apps.cli.arguments.options import takes_db
+from stenolog.adapters.conversation.log import Log
+from stenolog.adapters.conversation.verifying.trace import Reached, Trace
 from stenolog.apps.cli.arguments.time import in_zone
-from stenolog.apps.cli.framework import command
-from stenolog.apps.cli.lines import CommandResult, Piece, counted, describe, line
+from stenolog.apps.cli.lines import Piece, counted, describe, line
+from stenolog.domain.entry import Entry
 from stenolog.domain.events import LlmError, ModeSwitch, ToolResult
 from stenolog.domain.lanes.state import runs_in_words
 
-if TYPE_CHECKING:
-    from stenolog.adapters.conversation.log import Log
-    from stenolog.adapters.conversation.verifying.trace import Reached
-    from stenolog.domain.entry import Entry
+from .layout import table, wrapped
 
 
-@command("value", example="stenolog explain value swordfish")
-@click.argument("text")
-@takes_db
-def explain_value_command(db: Database, text: str) -> CommandResult:
-    """Find every entry, request and agent that a text reached.
-
-    In all conversations, blobs, drafts and tables. Encoded or rephrased text is not found.
-    """
-    from stenolog.adapters.conversation.verifying.trace import trace_value
-
-    log = open_log(db)
-    found = trace_value(log, text)
-    data = {"reached": found.reached, "agents": found.agents, "providers": found.providers}
-
-    def draw() -> Iterator[Piece]:
-        from stenolog.apps.cli.draw.layout import table, wrapped
-
-        if not found.reached:
-            yield line(("✓ ", "green"), "the text is nowhere in this log")
-            return
-        if first := _first(log, found.reached):
-            yield wrapped(*_first_words(*first), hang=2)
-        yield table(
-            (">AT", "WHAT", "CONVERSATION", "*WHERE"), [_cells(group) for group in _by_agent(found.reached)]
-        )
-        if found.agents:
-            agents, providers = ", ".join(found.agents), ", ".join(found.providers)
-            yield wrapped(("! ", "yellow"), f"sent to the models of {agents}, by {providers}")
-
-    return CommandResult(data, draw)
+def reached_drawn(found: Trace, log: Log) -> Iterator[Piece]:
+    """Yield the first place in words, a row for each place, and whose models were sent the text."""
+    if not found.reached:
+        yield line(("✓ ", "green"), "the text is nowhere in this log")
+        return
+    if first := _first(log, found.reached):
+        yield wrapped(*_first_words(*first), hang=2)
+    columns = (">AT", "WHAT", "CONVERSATION", "*WHERE")
+    yield table(columns, [_cells(group) for group in _by_agent(found.reached)])
+    if found.agents:
+        agents, providers = ", ".join(found.agents), ", ".join(found.providers)
+        yield wrapped(("! ", "yellow"), f"sent to the models of {agents}, by {providers}")
 
 
 def _first(log: Log, reached: Iterable[Reached]) -> tuple[Reached, Entry] | None:
