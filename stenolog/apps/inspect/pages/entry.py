@@ -64,18 +64,18 @@ def _histories(query: Query, upto: int) -> Iterator[EntryHistory]:
     talk = query.conversation
     try:
         explanation = explained(talk, talk.entries(at=upto), query.at)
-        yield EntryHistory(explanation, "", _asked(query), bill_of_answer(talk, explanation.entry))
+        yield EntryHistory(explanation, "", _chain_of(query), bill_of_answer(talk, explanation.entry))
     except StenologError as error:
         yield EntryHistory(None, str(error))
 
 
-def _asked(query: Query) -> Blame:
+def _chain_of(query: Query) -> Blame:
     return blame(query.conversation.entries(at=query.head), query.at)
 
 
 def asked_view(query: Query) -> dict[str, Any]:
     """Return the chain from an entry's calls back to a person."""
-    return {"name": query.conversation.name, "at": query.at, "asked": _asked(query)}
+    return {"name": query.conversation.name, "at": query.at, "asked": _chain_of(query)}
 
 
 def written(value: object) -> str:
@@ -88,7 +88,7 @@ def twin(query: Query) -> Answer:
     talk = query.conversation
     explanation = explained(talk, talk.entries(at=query.head), query.at)
     billed = bill_of_answer(talk, explanation.entry)
-    data = explanation_data(talk, query.head, explanation, _asked(query), billed)
+    data = explanation_data(talk, query.head, explanation, _chain_of(query), billed)
     return Answer(data, rebuilt_notes(talk, explanation))
 
 
