@@ -17,7 +17,7 @@ from stenolog.analysis import RequestDiff, diff
 from stenolog.context import Budget, LastN
 from stenolog.domain.values import PositionRange
 from stenolog.errors import UnsupportedVersionError
-from stenolog.projections.analysis.cache.changes import Change
+from stenolog.projections.analysis.cache.changes import PartChange
 from stenolog.projections.analysis.cache.difference import SECTIONS, first_pointer, shared_beginning
 from stenolog.projections.analysis.word_diff import Span, word_diff
 from stenolog.projections.formats import FORMATS
@@ -187,7 +187,7 @@ def test_the_shared_prefix_is_the_longest_and_nothing_is_lost(log: list[Entry]) 
             assert (told.tokens_before, told.tokens_after) == (before.size.tokens, after.size.tokens)
 
 
-def _net(changes: tuple[Change, ...]) -> int:
+def _net(changes: tuple[PartChange, ...]) -> int:
     return sum(change.tokens_after - change.tokens_before for change in changes)
 
 

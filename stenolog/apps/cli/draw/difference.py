@@ -10,7 +10,7 @@ from stenolog.apps.views.differences import Difference
 from stenolog.domain.lanes.limits import MICRO_PER_USD
 from stenolog.domain.lanes.state import address
 from stenolog.domain.policy_text import in_short
-from stenolog.projections.analysis.cache.changes import Change
+from stenolog.projections.analysis.cache.changes import PartChange
 from stenolog.projections.analysis.cache.difference import RequestDiff
 from stenolog.projections.requests import Request
 
@@ -63,7 +63,7 @@ def _names(before: Request, after: Request) -> str:
     return f"{first} at {before.at}" + (f" → {after.at}" if before.at != after.at else "")
 
 
-def _change_row(change: Change) -> tuple[Cell, ...]:
+def _change_row(change: PartChange) -> tuple[Cell, ...]:
     size = tokens(change.tokens_before, change.tokens_after)
     return (
         (change.sign, SIGNS[change.sign]),

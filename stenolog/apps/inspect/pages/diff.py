@@ -17,7 +17,7 @@ from stenolog.apps.views.differences import Difference, at_call_before, differen
 from stenolog.apps.views.envelope import Answer
 from stenolog.apps.views.lanes import lacking, slip, unrecorded
 from stenolog.domain.errors import InvalidEventError
-from stenolog.projections.analysis.cache.changes import Change
+from stenolog.projections.analysis.cache.changes import PartChange
 from stenolog.projections.analysis.word_diff import Span, word_diff
 from stenolog.projections.messages.rules import RULES
 from stenolog.projections.terminal_text import one_line
@@ -40,7 +40,7 @@ IN_RUN = 40
 class ShownChange(NamedTuple):
     """A change as the page shows it: its words, and the entries of a run one by one."""
 
-    change: Change
+    change: PartChange
     does: str
     spans: tuple[Span, ...]
     entries: tuple[tuple[int, str, str], ...]
@@ -115,7 +115,7 @@ def _bars(found: Difference) -> tuple[Bar, Bar]:
     return one, other
 
 
-def _lines(query: Query, changes: Sequence[Change]) -> list[ShownChange]:
+def _lines(query: Query, changes: Sequence[PartChange]) -> list[ShownChange]:
     left, made = MOST_SPANS, []
     for change in changes:
         spans = _spans(_with_words(query, change), left)
@@ -125,14 +125,14 @@ def _lines(query: Query, changes: Sequence[Change]) -> list[ShownChange]:
     return made
 
 
-def _with_words(query: Query, change: Change) -> Change:
+def _with_words(query: Query, change: PartChange) -> PartChange:
     if change.text or change.parts > 1 or not change.first or change.sign == "-":
         return change
     found = query.conversation.entries(change.first - 1, change.first)
     return change._replace(text=next((describe(entry)[1] for entry in found), ""))
 
 
-def _spans(change: Change, left: int) -> tuple[Span, ...]:
+def _spans(change: PartChange, left: int) -> tuple[Span, ...]:
     if change.sign != "~" or change.text_before == change.text:
         return (Span("=", _shortened(change.text)),) if change.parts == 1 and change.text else ()
     spans = word_diff(change.text_before, change.text)
@@ -158,7 +158,7 @@ def _shortened(text: str) -> str:
     return f"{text[:LONGEST]} … {len(text) - LONGEST:,} characters more"
 
 
-def _run(query: Query, change: Change) -> tuple[tuple[int, str, str], ...]:
+def _run(query: Query, change: PartChange) -> tuple[tuple[int, str, str], ...]:
     if change.parts == 1 or not change.first:
         return ()
     last = min(change.last, change.first + IN_RUN - 1)

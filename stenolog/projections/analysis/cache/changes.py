@@ -16,7 +16,7 @@ from stenolog.projections.requests.part_texts import messages, part_text
 Sign: TypeAlias = Literal["-", "+", "~"]
 
 
-class Change(NamedTuple):
+class PartChange(NamedTuple):
     """Something that went (-), came (+), or has another form (~).
 
     `first` to `last` are its positions (0: none); a run left out by one rule is one change, of `parts` parts.
@@ -46,26 +46,26 @@ class Change(NamedTuple):
     def what(self) -> str:
         """The change in words, by its rules."""
         match self:
-            case Change(sign="-", rule=""):
+            case PartChange(sign="-", rule=""):
                 return f"gone: {self.was}"
-            case Change(sign="-"):
+            case PartChange(sign="-"):
                 return f"dropped: {self.rule}"
-            case Change(sign="+", was=""):
+            case PartChange(sign="+", was=""):
                 return self.rule
-            case Change(sign="+"):
+            case PartChange(sign="+"):
                 return f"{self.rule}, before dropped: {self.was}"
             case _:
                 return self.rule if self.rule == self.was else f"{self.was} → {self.rule}"
 
 
-def changes(before: Request, after: Request) -> tuple[Change, ...]:
+def changes(before: Request, after: Request) -> tuple[PartChange, ...]:
     """Return what came, went or changed: the prefix's first, then in the log's order."""
     return tuple(_runs(_changes(_Side(before), _Side(after))))
 
 
-def counted(found: Iterable[Change]) -> list[Change]:
+def counted(found: Iterable[PartChange]) -> list[PartChange]:
     """Return the changes merged by sign and rule, most tokens first."""
-    groups: dict[tuple[Sign, str], list[Change]] = defaultdict(list)
+    groups: dict[tuple[Sign, str], list[PartChange]] = defaultdict(list)
     for change in found:
         groups[change.sign, change.rule or change.was].append(change)
     return sorted(map(_as_one, groups.values()), key=lambda one: (-abs(one.tokens), one))
@@ -154,7 +154,7 @@ class _Side:
         return part.rule, part.disposition, written
 
 
-def _changes(before: _Side, after: _Side) -> Iterator[Change]:
+def _changes(before: _Side, after: _Side) -> Iterator[PartChange]:
     for old, new in _matches(before.request.parts, after.request.parts):
         if old is None and new is not None:
             yield _change("+", new, before.dropped_by(new), new.rule, 0, new.tokens_out, after.text(new))
@@ -178,12 +178,12 @@ def _same_form(before: _Side, old: RequestPart, after: _Side, new: RequestPart) 
 
 def _change(
     sign: Sign, part: RequestPart, was: str, rule: str, tokens_before: int, tokens_after: int, text: str
-) -> Change:
+) -> PartChange:
     first, last = min(part.positions, default=0), max(part.positions, default=0)
-    return Change(sign, first, last, part.role, was, rule, tokens_before, tokens_after, text)
+    return PartChange(sign, first, last, part.role, was, rule, tokens_before, tokens_after, text)
 
 
-def _runs(changes: Iterable[Change]) -> Iterator[Change]:
+def _runs(changes: Iterable[PartChange]) -> Iterator[PartChange]:
     for run, same in groupby(changes, key=lambda change: change.rule if change.sign == "-" else ""):
         if run:
             yield _as_one(list(same))
@@ -191,7 +191,7 @@ def _runs(changes: Iterable[Change]) -> Iterator[Change]:
             yield from same
 
 
-def _as_one(run: Sequence[Change]) -> Change:
+def _as_one(run: Sequence[PartChange]) -> PartChange:
     begun = run[0]
     if len(run) == 1:
         return begun

@@ -26,7 +26,7 @@ from stenolog.projections.requests.recipe import at_pointer
 
 from ..word_diff import word_diff
 from .causes import Cause, FirstChange, How, cause_of
-from .changes import Change, changes
+from .changes import PartChange, changes
 from .prompts import Prompt, prompt_of
 
 SECTIONS: tuple[Section, ...] = ("model", "tools", "system", "setting")
@@ -85,7 +85,7 @@ class RequestDiff(NamedTuple):
     tokens_after: int
     around: tuple[str, ...]
     equal: bool
-    changes: tuple[Change, ...]
+    changes: tuple[PartChange, ...]
 
     def _repr_html_(self) -> str:
         from stenolog.projections.html_table import table  # late: few programs show one

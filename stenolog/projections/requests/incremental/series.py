@@ -141,7 +141,8 @@ def at_views(
     first = RequestSeries(Window(lane, chosen, counter, blobs=blobs), blobs, explained=explained)
     if may_be_asked(first.window):
         yield from ((call, first) for call in waiting.pop(0, ()))
-    for made in series(log[: max(waiting, default=0)], lane, given, counters, blobs, explained=explained):
+    end = bisect_right(log, max(waiting, default=0), key=lambda entry: entry.position)
+    for made in series(log[:end], lane, given, counters, blobs, explained=explained):
         if made.window.position in waiting and may_be_asked(made.window):
             yield from ((call, made) for call in waiting.pop(made.window.position))
 
