@@ -1,4 +1,4 @@
-"""`cost --cache` and `drift`: on the terminal and as JSON, for what a tap recorded."""
+"""`cost --cache` and `bisect --releases`: on the terminal and as JSON, for what a tap recorded."""
 
 from __future__ import annotations
 
@@ -147,8 +147,8 @@ def test_a_log_without_receipts_says_that_nothing_can_be_compared(cli: Cli, tmp_
     assert "none can be compared" in cli("cost", "--cache").out
 
 
-def test_drift_shows_the_versions_and_the_difference(missed: Cli) -> None:
-    out = missed("drift", "claude").out
+def test_releases_are_listed_with_their_prompts_and_the_difference(missed: Cli) -> None:
+    out = missed("bisect", "--releases", "claude").out
 
     assert "claude, main:" in out
     assert "claude-cli/2.1.0" in out
@@ -158,8 +158,8 @@ def test_drift_shows_the_versions_and_the_difference(missed: Cli) -> None:
     assert "+ slow" in out
 
 
-def test_drift_as_data_has_each_change(missed: Cli) -> None:
-    [role] = missed("drift", "--json").data["roles"]
+def test_the_data_of_releases_has_each_change(missed: Cli) -> None:
+    [role] = missed("bisect", "--releases", "claude", "--json").data["roles"]
     [change] = role["changes"]
     [tool] = change["changed"]
 
@@ -167,9 +167,9 @@ def test_drift_as_data_has_each_change(missed: Cli) -> None:
     assert tool["description"] == [{"sign": "-", "text": "quick"}, {"sign": "+", "text": "slow"}]
 
 
-def test_drift_of_a_log_that_no_tap_recorded_says_so(cli: Cli, tmp_path: Path) -> None:
+def test_releases_of_a_program_that_no_tap_recorded_are_none(cli: Cli, tmp_path: Path) -> None:
     with stenolog.open(tmp_path / "talks.db") as log:
         log["t"].append(stenolog.UserMessage(text="hi"))
 
-    assert "no program was recorded here" in cli("drift").out
-    assert cli("drift", "--json").data == {"client": None, "roles": []}
+    assert "no program was recorded here" in cli("bisect", "--releases", "claude").out
+    assert cli("bisect", "--releases", "claude", "--json").data["roles"] == []

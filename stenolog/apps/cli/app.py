@@ -59,7 +59,7 @@ MEANT = {
     "version": ("-V",),
     "diff": ("request --diff ENTRY",),
     "blame": ("explain entry",),
-    "bisect": ("explain text",),
+    "drift": ("bisect --releases CLIENT",),
     "budget": ("cost --plan",),
     "replay": ("check replay",),
     "verify": ("check log",),

@@ -116,6 +116,11 @@ def _taken_by(source: Sequence[int], after: requests.Request) -> tuple[str, tupl
     return next(reworded, REPLACED), (0, 0)
 
 
+def holds(request: requests.Request, text: str) -> bool:
+    """Return whether the model reads a text in a request: in messages, arguments, system text or tools."""
+    return _holds(request.body, _needles(text))
+
+
 def _holds(value: Any, needles: Sequence[str]) -> bool:
     return any(needle in text for text in texts(value) for needle in needles)
 

@@ -1,63 +1,24 @@
-"""Command `drift`."""
+"""Output of `bisect --releases`: the releases of a program, and what each changed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import click
-
-from stenolog.adapters.conversation.queries.requests.lanes import origin_of
-from stenolog.adapters.programs.claude_code import COMMAND
-from stenolog.adapters.store.reading import reader
-from stenolog.apps.cli.arguments.database import Database
-from stenolog.apps.cli.arguments.lookup import open_log
-from stenolog.apps.cli.arguments.options import takes_db
 from stenolog.apps.cli.arguments.time import in_zone
-from stenolog.apps.cli.framework import command
-from stenolog.apps.cli.lines import CommandResult, Piece, counted, line
-from stenolog.apps.cli.terminal import progress
-from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
-from stenolog.projections.analysis.drift import RoleDrift, ToolChange, VersionChange, drift
+from stenolog.apps.cli.lines import Piece, counted, line
+from stenolog.projections.analysis.drift import RoleDrift, ToolChange, VersionChange
 from stenolog.projections.analysis.word_diff import Span
 
-if TYPE_CHECKING:
-    from stenolog.adapters.conversation.log import Log
+from .layout import heading, table, wrapped
 
-KINDS = (ModeSwitch, AssistantMessage, LlmError, UserMessage)
-RECORDER = "tap"
 SHOWN = 12
 """So many changed lines of a text are shown; with --verbose all of them."""
 
 
-@command("drift", example=f"stenolog drift {COMMAND}")
-@click.argument("client", default="")
-@click.option("-v", "--verbose", is_flag=True, help="Every changed line.")
-@takes_db
-def drift_command(db: Database, client: str, verbose: bool) -> CommandResult:
-    """Show how a program's system prompts and tools changed.
-
-    Of programs that `stenolog tap` recorded: each version, when it was used, and what the next one changed.
-    Dates, ids and paths make no version.
-    """
-    found = drift(_recorded(open_log(db)), client)
-    data = {"client": client or None, "roles": [_data(one) for one in found]}
-    return CommandResult(data, lambda: _drawn(found, verbose=verbose))
-
-
-def _recorded(log: Log) -> Iterator[tuple[str, Iterable[Entry]]]:
-    names = log.names(archived=True)
-    for name in progress(names, "reading agents", len(names)):
-        conversation = log[name]
-        origin = origin_of(conversation)
-        if origin is not None and origin.system == RECORDER:
-            entries = reader.of_kinds(log.recorder, conversation.stream, KINDS, 0, None)
-            yield name, (entry for entry in entries if isinstance(entry, Entry))
-
-
-def _data(found: RoleDrift) -> dict[str, Any]:
+def releases_data(found: RoleDrift) -> dict[str, Any]:
+    """Return the releases of a role as JSON."""
     return {
         **found._asdict(),
         "versions": [
@@ -82,9 +43,8 @@ def _spans_data(spans: Iterable[Span]) -> list[dict[str, str]]:
     return [span._asdict() for span in spans if span.sign != "="]
 
 
-def _drawn(found: list[RoleDrift], *, verbose: bool) -> Iterator[Piece]:
-    from stenolog.apps.cli.draw.layout import heading, table, wrapped
-
+def releases_drawn(found: Sequence[RoleDrift], *, verbose: bool) -> Iterator[Piece]:
+    """Yield each role with its releases, and their differences."""
     if not found:
         yield line(("no program was recorded here; stenolog tap records one", "dim"))
     for one in found:
@@ -139,8 +99,6 @@ def _tool_lines(tool: ToolChange, *, verbose: bool) -> Iterator[Piece]:
 
 
 def _span_lines(spans: Iterable[Span], indent: str, *, verbose: bool) -> Iterator[Piece]:
-    from stenolog.apps.cli.draw.layout import wrapped
-
     rows = [
         (span.sign, row.strip())
         for span in spans
