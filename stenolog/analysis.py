@@ -13,6 +13,7 @@ from .projections.analysis.blame import Blame, BlameLink, blame
 from .projections.analysis.budget import BudgetRow, budget
 from .projections.analysis.cache.calls import CacheCall, cache_calls
 from .projections.analysis.cache.difference import RequestDiff, diff
+from .projections.analysis.certificate.certify import Certificate, certify
 from .projections.analysis.drift import RoleDrift, drift
 from .projections.analysis.explain import Explanation, Reason, explain, why
 from .projections.analysis.knowledge import view
@@ -34,6 +35,7 @@ __all__ = [
     "BudgetRow",
     "By",
     "CacheCall",
+    "Certificate",
     "Context",
     "ContextCurve",
     "Explanation",
@@ -53,6 +55,7 @@ __all__ = [
     "budget",
     "cache_calls",
     "call_in_words",
+    "certify",
     "changes",
     "context",
     "context_curve",

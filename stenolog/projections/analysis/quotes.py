@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from unicodedata import category, normalize
 
 from stenolog.domain.codec import REGISTRY
@@ -25,6 +25,10 @@ SHORTEST = 4
 """Characters of a text that is looked for in what must not have it."""
 DEEPEST = 12
 """So deep is JSON inside of JSON read."""
+PIECE = 24
+"""Characters of a piece: a quote of twice as many has a whole one, wherever it begins."""
+FEWEST_LETTERS = 6
+"""A piece of fewer different characters, such as a ruled line, is in any text."""
 
 
 def quoting(entries: Iterable[Entry], positions: Collection[int], *, also_short: bool = False) -> list[int]:
@@ -43,6 +47,9 @@ class Quoted:
     def __init__(self, events: Iterable[Event], *, also_short: bool = False) -> None:
         least = (SHORTEST, SHORTEST_TEXT) if also_short else (SHORTEST_TEXT, SHORTEST_LINE)
         wanted = {folded(text) for event in events for text in _quotable(event, *least)}
+        self._look_for(wanted, also_short=also_short)
+
+    def _look_for(self, wanted: Iterable[str], *, also_short: bool) -> None:
         longest = sorted(filter(None, wanted), key=len, reverse=True)[: MANY_LINES if also_short else LINES]
         self._words = [words for words in longest if len(words) >= SHORTEST_TEXT]
         short = [re.escape(words) for words in longest if len(words) < SHORTEST_TEXT]
@@ -52,19 +59,51 @@ class Quoted:
         """Return whether a text quotes one, in JSON inside of JSON too."""
         if not (self._words or self._short):
             return False
-        said = [folded(each) for each in readings(text)]
+        return self._is_said([folded(each) for each in readings(text)])
+
+    def _is_said(self, said: Sequence[str]) -> bool:
         if any(words in each for each in said for words in self._words):
             return True
         return self._short is not None and any(self._short.search(each) for each in said)
 
 
+class Pieces(Quoted):
+    """Texts that are looked for whole, by the line and in pieces; `anywhere` are found in any place."""
+
+    def __init__(self, texts: Iterable[str], anywhere: Iterable[str] = ()) -> None:
+        texts = list(texts)
+        wanted = {folded(words) for text in texts for words in _lines_of(text, SHORTEST, SHORTEST_TEXT)}
+        self._look_for(wanted, also_short=True)
+        self._anywhere = [folded(text) for text in anywhere]
+        whole = (folded(text) for text in texts)
+        found = (text[at : at + PIECE] for text in whole for at in range(0, len(text) - PIECE + 1, PIECE))
+        self._pieces = {piece for piece in found if len({*piece}) >= FEWEST_LETTERS}
+
+    def is_in(self, text: str) -> bool:
+        """Return whether a text has one, or a piece of one, in JSON inside of JSON too."""
+        said = [folded(each) for each in readings(text)]
+        return any(words in each for each in said for words in self._anywhere) or self._is_said(said)
+
+    def _is_said(self, said: Sequence[str]) -> bool:
+        if super()._is_said(said):
+            return True
+        pieces = self._pieces
+        return bool(pieces) and any(
+            text[at : at + PIECE] in pieces for text in said for at in range(len(text) - PIECE + 1)
+        )
+
+
 def _quotable(event: Event, least_text: int, least_line: int) -> Iterator[str]:
-    text = str(getattr(event, "text", "")).strip()
+    yield from _lines_of(str(getattr(event, "text", "")), least_text, least_line)
+    if isinstance(event, AssistantMessage | LlmError):
+        yield from (call.arguments for call in event.tool_calls if len(call.arguments) >= least_line)
+
+
+def _lines_of(text: str, least_text: int, least_line: int) -> Iterator[str]:
+    text = text.strip()
     if len(text) >= least_text:
         yield text
     yield from (line for line in map(str.strip, text.splitlines()) if len(line) >= least_line)
-    if isinstance(event, AssistantMessage | LlmError):
-        yield from (call.arguments for call in event.tool_calls if len(call.arguments) >= least_line)
 
 
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)

@@ -1,0 +1,254 @@
+"""Certificates: an agent was sent neither certain entries nor one that quotes them, between two positions.
+
+Every request with a receipt is built again and searched; so is every other that could have been sent. What
+cannot be built again as it was sent is never certified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from stenolog.domain.entry import Entry
+from stenolog.domain.erasure import is_effects, is_gone
+from stenolog.domain.errors import PositionNotFoundError, StenologError
+from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.domain.policy import FullHistory, PolicyLike, policy
+from stenolog.domain.values import Receipt
+from stenolog.projections.analysis.explain import may_send, some_requests
+from stenolog.projections.messages.message import EMPTY_BLOBS
+from stenolog.projections.messages.sizes import COUNTERS, Counter
+from stenolog.projections.requests import LaneId, Request, check_takes_part, lanes
+from stenolog.projections.requests.as_sent import FOLLOWED
+from stenolog.projections.requests.incremental.window import Window
+from stenolog.projections.requests.proofs import Proof, rebuilt
+
+from .subject import How, Subject
+
+ASIDE = "its messages are only for the timeline: what it was sent is not in the log"
+UNKNOWN_RESPONSE = "it goes on from a response that is not in the log"
+
+
+class CertifiedRequest(NamedTuple):
+    """A request that was sent, by the receipt of the answer or error at `position`, built again the same."""
+
+    position: int
+    lane: str
+    view: int
+    api: str
+    sha256: str
+    covers: Literal["sent", "body"]
+
+
+class Showing(NamedTuple):
+    """A request at `view` that shows it, and the entries that do.
+
+    `position` is the answer's whose receipt proves the request; 0: it could have been sent.
+    """
+
+    position: int
+    lane: str
+    view: int
+    how: How
+    entries: tuple[int, ...] = ()
+
+
+class Unproved(NamedTuple):
+    """A request of which nobody can say what it had, and why. `position` as in `Showing`."""
+
+    position: int
+    lane: str
+    view: int
+    reason: str
+
+
+class Certificate(NamedTuple):
+    """The result of `certify` from position `first` to `last`, for entries and a number of texts.
+
+    `quoting` are the entries that quote them. `requests` were sent without them, `possible` is the number of
+    further ones that could have been sent. `without_receipt` are answers of which only the possible requests
+    are known. `said` are entries of the agent's own that quote them. It is given if none is `shown` and none
+    `unproved`.
+    """
+
+    agent: str
+    entries: tuple[int, ...]
+    texts: int
+    first: int
+    last: int
+    quoting: tuple[int, ...] = ()
+    requests: tuple[CertifiedRequest, ...] = ()
+    possible: int = 0
+    without_receipt: tuple[int, ...] = ()
+    said: tuple[int, ...] = ()
+    shown: tuple[Showing, ...] = ()
+    unproved: tuple[Unproved, ...] = ()
+
+    @property
+    def is_given(self) -> bool:
+        """True if the agent was sent nothing of it."""
+        return not (self.shown or self.unproved)
+
+
+def certify(
+    entries: Iterable[Entry],
+    agent: str,
+    *,
+    never: Collection[Entry] = (),
+    texts: Collection[str] = (),
+    first: int = 0,
+    last: int | None = None,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counters: Mapping[str, Counter] = COUNTERS,
+) -> Certificate:
+    """Return whether an agent was sent some entries or texts, from position `first` to `last`.
+
+    `agent` is a name, with all its tasks, or `agent/task`. `never` may be entries of another conversation.
+    Raises `PositionNotFoundError`, `AgentNotFoundError`, and `CallerError` for an entry that was erased, and
+    if nothing is asked.
+    """
+    name, _, task = agent.partition("/")
+    whole = list(entries)
+    check_takes_part(whole, name)
+    log = [entry for entry in whole if last is None or entry.position <= last]
+    end = log[-1].position if log else 0
+    if not 0 <= first <= end:
+        raise PositionNotFoundError(f"expected a position from 0 to {end}, found {first}")
+    subject = Subject(log, never, texts, blobs)
+    search = _Search(log, subject, first, blobs, counters)
+    for lane in _lanes_of(log, name):
+        if not task or lane.task == task:
+            search.look(lane)
+    return search.certificate(agent)
+
+
+def _lanes_of(log: Sequence[Entry], agent: str) -> list[LaneId]:
+    """Return the lanes of an agent, those that only speak for the timeline too."""
+    silent = (
+        LaneId(entry.event.agent, entry.event.task)
+        for entry in log
+        if isinstance(entry.event, AssistantMessage | LlmError)
+    )
+    return [lane for lane in dict.fromkeys((*lanes(log), *silent)) if lane.agent == agent]
+
+
+class _Search:
+    """The findings about an agent's lanes, one after another."""
+
+    def __init__(
+        self,
+        log: Sequence[Entry],
+        subject: Subject,
+        first: int,
+        blobs: Mapping[str, bytes],
+        counters: Mapping[str, Counter],
+    ) -> None:
+        self._log, self._subject, self._first = log, subject, first
+        self._means: dict[str, Any] = {"blobs": blobs, "counters": counters}
+        gone = (entry.position for entry in log if is_gone(entry.event) or is_effects(entry.event))
+        self._gone = next(gone, 0)
+        self._requests: list[CertifiedRequest] = []
+        self._shown: list[Showing] = []
+        self._unproved: list[Unproved] = []
+        self._without: list[int] = []
+        self._said: list[int] = []
+        self._possible: set[tuple[LaneId, int]] = set()
+
+    def certificate(self, agent: str) -> Certificate:
+        subject = self._subject
+        return Certificate(
+            agent,
+            tuple(sorted(subject.positions)),
+            subject.texts,
+            self._first,
+            self._log[-1].position if self._log else 0,
+            tuple(sorted(subject.quoting)),
+            tuple(sorted(self._requests)),
+            len(self._possible),
+            tuple(sorted(self._without)),
+            tuple(sorted(self._said)),
+            tuple(sorted(set(self._shown))),
+            tuple(sorted(set(self._unproved))),
+        )
+
+    def look(self, lane: LaneId) -> None:
+        """Look through all that a lane was sent, or could have been."""
+        answers = {
+            entry.position: entry.event
+            for entry in self._log
+            if isinstance(entry.event, AssistantMessage | LlmError) and lane.owns(entry.event)
+        }
+        self._said += [at for at in answers if at in self._subject.quoting]
+        asked = {at: event for at, event in answers.items() if at > self._first}
+        proved = self._look_at_receipts(
+            lane, {at: event.receipt for at, event in asked.items() if event.receipt is not None}
+        )
+        bare = [at for at, event in asked.items() if event.receipt is None]
+        self._without += bare
+        self._unproved += [
+            Unproved(at, lane.address, at - 1, ASIDE) for at in bare if not asked[at].in_context
+        ]
+        # It was sent at any position since the answer before.
+        views = {
+            view for at in bare for view in range(max((one for one in answers if one < at), default=0), at)
+        }
+
+        def may_be_sent(window: Window) -> bool:
+            return window.position in views or (window.position >= self._first and may_send(window))
+
+        self._look_at_possible(lane, may_be_sent, proved, None)
+        if views:
+            # Without a receipt, nothing says which policy it had.
+            self._look_at_possible(
+                lane, lambda window: window.position in views, proved, policy(FullHistory())
+            )
+
+    def _look_at_receipts(self, lane: LaneId, receipts: Mapping[int, Receipt]) -> set[int]:
+        """Look through the requests that receipts name; return the views of those that are the same."""
+        proved: set[int] = set()
+        for proof, request in rebuilt(self._log, within=receipts, **self._means) if receipts else ():
+            place = (proof.position, lane.address, proof.view)
+            if request is None or proof.outcome != "same":
+                if self._subject.texts or proof.view >= self._subject.first or proof.outcome == "differs":
+                    self._unproved.append(Unproved(*place, proof.reason))
+                continue
+            proved.add(proof.view)
+            receipt = receipts[proof.position]
+            if found := self._subject.shown_by(request):
+                self._shown.append(Showing(*place, *found))
+            elif self._subject.is_among(receipt.transport):
+                self._shown.append(Showing(*place, "words"))
+            elif why := self._elsewhere(lane, proof, request):
+                self._unproved.append(Unproved(*place, why))
+            else:
+                self._requests.append(CertifiedRequest(*place, proof.api, proof.found, proof.covers))
+        return proved
+
+    def _elsewhere(self, lane: LaneId, proof: Proof, request: Request) -> str:
+        """Return why the provider may have had more than the body; "" if it had not."""
+        response = request.body.get(FOLLOWED)
+        if not response:
+            return ""
+        own = (
+            entry.event.meta.get("tap")
+            for entry in self._log[: proof.view]
+            if isinstance(entry.event, AssistantMessage) and lane.owns(entry.event)
+        )
+        known = any(isinstance(about, Mapping) and about.get("id") == response for about in own)
+        return "" if known else UNKNOWN_RESPONSE
+
+    def _look_at_possible(
+        self, lane: LaneId, wanted: Callable[[Window], bool], proved: Collection[int], under: PolicyLike
+    ) -> None:
+        try:
+            for request in some_requests(self._log, lane, wanted, api=None, policy=under, **self._means):
+                if request.at not in proved:
+                    self._possible.add((lane, request.at))
+                if found := self._subject.shown_by(request):
+                    self._shown.append(Showing(0, lane.address, request.at, *found))
+                elif self._gone and self._gone <= request.at and request.at not in proved:
+                    why = f"the words of the entry at {self._gone} are gone"
+                    self._unproved.append(Unproved(0, lane.address, request.at, why))
+        except StenologError as error:
+            end = self._log[-1].position
+            self._unproved.append(Unproved(0, lane.address, end, str(error)))
