@@ -161,7 +161,7 @@ def reasons(found: Certificate) -> Iterator[tuple[Showing | Unproved, str]]:
         where = f": {runs_in_words(runs(one.entries))}" if one.entries else ""
         yield one, f"{HOWS[one.how]}{where}"
     for other in found.unproved:
-        yield other, f"cannot be sentences: {other.reason}"
+        yield other, f"nobody can say: {other.reason}"
 
 
 def limits(found: Certified) -> list[str]:
