@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from stenolog.projections.messages.body_digest import compact
-from stenolog.projections.messages.message import BlobText
+from stenolog.projections.messages.message import BlobText, Body
 
 # Ids and types are tokens to a provider, but no words that an agent reads.
 IDS = ("id", "call_id", "tool_call_id", "tool_use_id", "model", "role", "type", "media_type", "mimeType")
@@ -94,6 +94,47 @@ def tool_names(tools: Iterable[Any]) -> list[str]:
         inner = tool.get("functionDeclarations")
         names += tool_names(inner) if inner else [tool.get("function", tool).get("name", "")]
     return names
+
+
+OF_TOOLS = ("tool_choice", "toolConfig", "parallel_tool_calls")
+"""Keys of a body that providers take only with tools."""
+OF_TEXT = ("text", "content", "parts")
+"""Keys of a message or a part that hold its text, or the parts of it."""
+
+
+def without_tools(body: Body, names: Collection[str]) -> Body:
+    """Return a body without the tools of these names."""
+    if not names or "tools" not in body:
+        return body
+    left = _other_tools(body["tools"], names)
+    if left:
+        return {**body, "tools": left}
+    return {key: value for key, value in body.items() if key not in ("tools", *OF_TOOLS)}
+
+
+def _other_tools(tools: Iterable[Any], names: Collection[str]) -> list[Any]:
+    left = []
+    for tool in tools:
+        if inner := tool.get("functionDeclarations"):
+            declared = _other_tools(inner, names)
+            left += [{**tool, "functionDeclarations": declared}] if declared else []
+        elif tool_names([tool])[0] not in names:
+            left.append(tool)
+    return left
+
+
+def mapped_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a message or system text with changed texts; empty, or without the part, for one left empty."""
+    match value:
+        case str():
+            return change(value)
+        case list():
+            return [made for each in value if (made := mapped_texts(each, change))]
+        case dict():
+            inner = {key: mapped_texts(value[key], change) for key in OF_TEXT if key in value}
+            return {**value, **inner} if all(inner.values()) else {}
+        case _:
+            return value
 
 
 def _joined(messages: Iterable[str]) -> str:
