@@ -56,14 +56,14 @@ class Divided(NamedTuple):
         return max((at for at, part in enumerate(self.parts) if part.kind == "entry"), default=None)
 
 
-def divided(case: Case, entries: Iterable[Entry], here: Here = HERE) -> Divided:
+def divided(case: Case, entries: Iterable[Entry], means: Here = HERE) -> Divided:
     """Return a call's request in parts. Raises `CallerError` if it cannot be built.
 
     Of another program's request the messages are as stenolog writes them, since those it wrote itself cannot
     be taken apart; all else is as it was sent.
     """
     log = list(entries)
-    request = _in_form(case, built(_plain(case), log, here=here), built(case, log, here=here))
+    request = _in_form(case, built(_plain(case), log, here=means), built(case, log, here=means))
     return Divided(case, request, tuple(parts_of(request, log)))
 
 
@@ -75,11 +75,11 @@ def parts_of(request: Request, log: Sequence[Entry]) -> Iterator[Part]:
 
 
 def without(
-    whole: Divided, entries: Iterable[Entry], gone: Iterable[int], here: Here = HERE
+    whole: Divided, entries: Iterable[Entry], gone: Iterable[int], means: Here = HERE
 ) -> Request | None:
     """Return a request without the parts of these indexes; None if its provider would refuse it."""
     log, parts = list(entries), [whole.parts[at] for at in gone]
-    made = _hidden(whole, log, {at for part in parts for at in part.positions}, here)
+    made = _hidden(whole, log, {at for part in parts for at in part.positions}, means)
     if made is None:
         return None
     lines = Counter((part.name, part.nth) for part in parts if part.kind == "system")
@@ -94,15 +94,15 @@ def in_words(parts: Sequence[Part]) -> str:
     positions = sorted({at for part in parts for at in part.positions})
     tools = [part.name for part in parts if part.kind == "tool"]
     lines = [part.name for part in parts if part.kind == "system"]
-    told = []
+    phrases = []
     if positions:
         runs = runs_in_words([(run.first, run.last) for run in _runs(positions)])
-        told.append(f"{'entry' if len(positions) == 1 else 'entries'} {runs}")
+        phrases.append(f"{'entry' if len(positions) == 1 else 'entries'} {runs}")
     if tools:
-        told.append(f"tool{'s' * (len(tools) > 1)} {', '.join(tools)}")
+        phrases.append(f"tool{'s' * (len(tools) > 1)} {', '.join(tools)}")
     if lines:
-        told.append(f"“{lines[0]}”" if len(lines) == 1 else f"{len(lines)} lines of the system text")
-    return ", ".join(told)
+        phrases.append(f"“{lines[0]}”" if len(lines) == 1 else f"{len(lines)} lines of the system text")
+    return ", ".join(phrases)
 
 
 def _plain(case: Case) -> Case:
@@ -121,23 +121,23 @@ def _in_form(case: Case, made: Request, sent: Request) -> Request:
     return made.with_body({**sent.body, key: made.body[key]}, None)
 
 
-def _hidden(whole: Divided, log: Sequence[Entry], gone: set[int], here: Here) -> Request | None:
+def _hidden(whole: Divided, log: Sequence[Entry], gone: set[int], means: Here) -> Request | None:
     """Return a request without these entries; nothing comes in their place."""
     if not gone:
         return whole.request
-    shown, hidden = _shown(whole.request), set(gone)
+    shown, hidden = _shown_positions(whole.request), set(gone)
     while True:
         try:
-            made = built(_plain(whole.case), log, Change(without=_runs(hidden)), here)
+            made = built(_plain(whole.case), log, Change(without=_runs(hidden)), means)
         except CallerError:
             return None
         # Without a summary, what it covers would be shown again.
-        if not (more := _shown(made) - shown - hidden):
+        if not (more := _shown_positions(made) - shown - hidden):
             return _in_form(whole.case, made, whole.request)
         hidden |= more
 
 
-def _shown(request: Request) -> set[int]:
+def _shown_positions(request: Request) -> set[int]:
     return {at for part in request.parts if _is_entry(part) for at in part.positions}
 
 
@@ -207,8 +207,8 @@ def _without_lines(request: Request, is_gone: Callable[[str, int], bool]) -> Bod
 
 def _is_in(said: Any, part: RequestPart) -> bool:
     """Return whether a note is in its message; one may be quoted there in other letters."""
-    there = said if isinstance(said, str) else said[part.message : part.message + 1]
-    return part.message >= 0 and any(part.text in text for text in texts(there))
+    message = said if isinstance(said, str) else said[part.message : part.message + 1]
+    return part.message >= 0 and any(part.text in text for text in texts(message))
 
 
 def _replaced(text: str, was: str, less: str) -> str:
@@ -220,8 +220,8 @@ def _tools(request: Request) -> Iterator[Part]:
     tools = request.body.get("tools", ())
     for name in dict.fromkeys(filter(None, tool_names(tools))):
         alone = without_tools({"tools": tools}, set(tool_names(tools)) - {name})
-        told = compact(alone.get("tools", ()))
-        yield Part("tool", name, told, ESTIMATE.count(told))
+        text = compact(alone.get("tools", ()))
+        yield Part("tool", name, text, ESTIMATE.count(text))
 
 
 def _entries(request: Request, log: Sequence[Entry]) -> Iterator[Part]:
@@ -229,7 +229,7 @@ def _entries(request: Request, log: Sequence[Entry]) -> Iterator[Part]:
     for part in request.parts:
         if _is_entry(part):
             tokens[part.positions[0]] += part.tokens_out
-    shown = _shown(request)
+    shown = _shown_positions(request)
     calls = pair(log).calls
     units: dict[int, list[int]] = defaultdict(list)
     for at in sorted(shown):
