@@ -18,6 +18,7 @@ from .projections.analysis.drift import RoleDrift, drift
 from .projections.analysis.explain import Explanation, Reason, explain, why
 from .projections.analysis.knowledge import view
 from .projections.analysis.provider_bill import Bill, Unexplained
+from .projections.analysis.retry import Case, Change, Here, Tried, built, cases, sample, tried
 from .projections.analysis.whatif import WhatIf, whatif
 from .projections.context_curve import ContextCurve, context_curve
 from .projections.fold import transitions
@@ -35,10 +36,13 @@ __all__ = [
     "BudgetRow",
     "By",
     "CacheCall",
+    "Case",
     "Certificate",
+    "Change",
     "Context",
     "ContextCurve",
     "Explanation",
+    "Here",
     "Price",
     "Prices",
     "Reached",
@@ -47,14 +51,17 @@ __all__ = [
     "RoleDrift",
     "TimelineItem",
     "Trace",
+    "Tried",
     "Unexplained",
     "UsageTotals",
     "WhatIf",
     "bisect",
     "blame",
     "budget",
+    "built",
     "cache_calls",
     "call_in_words",
+    "cases",
     "certify",
     "changes",
     "context",
@@ -68,11 +75,13 @@ __all__ = [
     "members_after",
     "price_table",
     "prices_of",
+    "sample",
     "settings",
     "timeline",
     "together",
     "trace_value",
     "transitions",
+    "tried",
     "usage",
     "view",
     "whatif",

@@ -11,7 +11,7 @@ import stenolog
 from stenolog import Agent, Team
 from stenolog.domain.errors import CallerError
 from stenolog.models import Scripted
-from stenolog.projections.analysis.rerun import Here, rerun
+from stenolog.projections.analysis.retry import Here, cases, tried
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.formats.base import Format
 
@@ -26,7 +26,7 @@ class Own(Scripted):
         self.api = api
 
 
-def test_rerun_names_a_wire_that_is_not_known_and_works_where_it_is_given(tmp_path: Path) -> None:
+def test_retry_names_a_wire_that_is_not_known_and_works_where_it_is_given(tmp_path: Path) -> None:
     async def main(log: stenolog.Log) -> None:
         async with Team([Agent("a", llm=Own(BEDROCK))]) as team:
             await team.ask(log["t"], "Hello")
@@ -36,5 +36,6 @@ def test_rerun_names_a_wire_that_is_not_known_and_works_where_it_is_given(tmp_pa
         entries = [*log["t"].entries()]
 
     with pytest.raises(CallerError, match=r"API 'bedrock', which is not known here .*Here\(apis="):
-        rerun(entries)
-    assert rerun(entries, here=Here(apis={**FORMATS, "bedrock": BEDROCK})).divergence is None
+        tried(entries, cases(entries))
+    known = Here(apis={**FORMATS, "bedrock": BEDROCK})
+    assert {one.what for one in tried(entries, cases(entries), means=known)} == {"same"}

@@ -69,9 +69,9 @@ raise SystemExit(run(sys.argv[1:]))
 
 
 def test_in_a_pipe_no_progress_is_shown(demo: Cli, tmp_path: Path) -> None:
-    assert demo("check", "gate", "-o", "old.jsonl").status == 0
+    assert demo("retry", "demo", "-o", "old.jsonl").status == 0
     for more in (["--against", "old.jsonl"], ["-o", "new.jsonl"]):
-        command = [sys.executable, "-c", IMPATIENT, "check", "gate", *more]
+        command = [sys.executable, "-c", IMPATIENT, "retry", "demo", *more]
         ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
 
         assert ran.stderr == ""

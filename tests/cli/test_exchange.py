@@ -257,15 +257,13 @@ def test_a_finding_is_at_the_line_of_its_record_not_at_one_that_mentions_it(
     assert found.startswith("::warning file=a.jsonl,line=2,title=call-without-result::")
 
 
-def test_a_finding_of_the_gate_is_at_the_path_of_its_database(
-    demo: Callable[..., Any], tmp_path: Path
-) -> None:
-    demo("check", "gate", "-o", "gate.jsonl", "--api", "plain")
+def test_a_finding_of_retry_is_at_the_path_of_its_database(demo: Callable[..., Any], tmp_path: Path) -> None:
+    demo("retry", "demo", "-o", "old.jsonl")
     (tmp_path / "logs").mkdir()
     (tmp_path / "talks.db").rename(tmp_path / "logs" / "talks.db")
-    older = (tmp_path / "gate.jsonl").read_text().splitlines()[0]
-    (tmp_path / "gate.jsonl").write_text(f"{older}\n")
-    told = demo("check", "gate", "logs/talks.db", "--against", "gate.jsonl", "--format", "sarif")
+    older = (tmp_path / "old.jsonl").read_text().splitlines()[0]
+    (tmp_path / "old.jsonl").write_text(f"{older}\n")
+    told = demo("retry", "--db", "logs/talks.db", "demo", "--against", "old.jsonl", "--format", "sarif")
 
     assert '"uri":"logs/talks.db"' in told.out
     assert '"uri":"talks.db"' not in told.out

@@ -50,7 +50,7 @@ check log --requests --jobs 1
 check
 check requests demo
 check requests demo --all-prefixes --jobs 1
-rerun demo
+retry demo
 export demo
 export demo --as markdown
 export demo --as openai --agent coder

@@ -1,10 +1,8 @@
-"""Proofs and tries: `check log --requests`, `check gate`, `cost --plan`, `request --without`, and more."""
+"""Proofs and tries: `check log --requests`, `cost --plan`, `request --without`, and more."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -14,7 +12,6 @@ import pytest
 
 from stenolog import AssistantMessage, UserMessage
 from stenolog.adapters.conversation.log import open as open_log
-from stenolog.apps.cli.commands.prove.check import gate as check_gate
 from stenolog.events import Receipt
 from stenolog.projections.requests.proofs import proofs
 from stenolog.projections.requests.transport import Transport
@@ -212,106 +209,15 @@ def test_check_requests_checks_the_apis_that_are_asked_for(kept: Cli) -> None:
     assert requests("plain") * 2 == requests("plain", "gemini") == requests() * 2 // len(FORMATS)
 
 
-def test_one_bar_tells_how_far_the_gate_is_over_all_conversations(
-    demo: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    demo("fork", "demo", "--after", "6")
-    bars: list[str] = []
-
-    def progress(items: Iterable[Any], label: str) -> Iterable[Any]:
-        bars.append(label)
-        return items
-
-    monkeypatch.setattr(check_gate, "progress", progress)
-
-    assert demo("check", "gate", "--api", "plain", "-o", "gate.jsonl").status == 0
-    assert bars == ["building requests"]
-
-
-def test_a_gate_that_was_written_stays_open_while_the_code_is_the_same(demo: Cli) -> None:
-    written = demo("check", "gate", "-o", "gate.jsonl")
-    again = demo("check", "gate", "--against", "gate.jsonl")
-
-    assert (written.status, again.status) == (0, 0)
-    assert re.fullmatch(r"✓ \d+ requests, written to gate.jsonl\n", written.out)
-    assert re.fullmatch(r"✓ \d+ requests compared, none changed\n", again.out)
-    lines = Path("gate.jsonl").read_text().splitlines()
-    assert json.loads(lines[0])["form"] == "stenolog-gate@1"
-    assert not Path("gate.jsonl.part").exists()
-
-
-def test_without_a_file_the_digests_go_to_stdout_and_are_the_same(demo: Cli) -> None:
-    demo("check", "gate", "-o", "gate.jsonl")
-
-    assert demo("check", "gate").out == Path("gate.jsonl").read_text()
-    first, second, *_ = demo("check", "gate", "--json").out.splitlines()
-    assert json.loads(first)["data"]["form"] == "stenolog-gate@1"
-    assert json.loads(second)["data"]["conversation"] == "demo"
-
-
-def test_what_would_change_vanish_or_be_new_is_listed_and_fails(demo: Cli) -> None:
-    demo("check", "gate", "-o", "gate.jsonl", "--api", "plain")
-    header, first, second, *rest = Path("gate.jsonl").read_text().splitlines()
-    changed = json.loads(first) | {"sha256": "0" * 64, "sections": {"parameters": "0", "prompt": [1, "0000"]}}
-    elsewhere = json.dumps(json.loads(rest[-1]) | {"position": 99})
-    Path("gate.jsonl").write_text("\n".join([header, json.dumps(changed), *rest, elsewhere]) + "\n")
-
-    ran = demo("check", "gate", "--against", "gate.jsonl")
-
-    assert ran.status == 1
-    place = f"demo at {changed['position']}  coder  plain  /prompt, turn 0"
-    assert ran.out.splitlines()[0] == f"changed  {place}"
-    assert f"vanished demo at 99  {json.loads(rest[-1])['lane']}  plain" in ran.out
-    assert f"new      demo at {json.loads(second)['position']}" in ran.out
-    assert ran.out.splitlines()[-1].endswith("1 changed, 1 vanished, 1 new")
-    found = demo("check", "gate", "--against", "gate.jsonl", "--format", "github").out.splitlines()
-    titles = [row.partition("::'demo' at")[0].removeprefix("::error file=talks.db,title=") for row in found]
-    assert titles == ["changed", "vanished", "1 checked: 2 errors, 1 note"]
-    data = demo("check", "gate", "--against", "gate.jsonl", "--json").data
-    assert [len(data[what]) for what in ("changed", "vanished", "new")] == [1, 1, 1]
-    assert data["changed"][0]["difference"] == "/prompt, turn 0"
-
-
-def test_what_is_only_new_does_not_fail(demo: Cli) -> None:
-    demo("check", "gate", "-o", "gate.jsonl")
-    with open_log("talks.db") as log:
-        log["another"].append(UserMessage(text="hi", to=("coder",)))
-
-    ran = demo("check", "gate", "--against", "gate.jsonl", "-o", "gate.jsonl")
-
-    assert ran.status == 0
-    assert f"{len(FORMATS)} new" in ran.out
-    assert demo("check", "gate", "--against", "gate.jsonl").out.endswith("requests compared, none changed\n")
-
-
-def test_the_older_file_says_which_apis_and_which_policy(demo: Cli) -> None:
-    demo("check", "gate", "-o", "gate.jsonl", "--policy", "last:2", "--api", "plain", "--api", "anthropic")
-
-    assert demo("check", "gate", "--against", "gate.jsonl").status == 0
-    assert demo("check", "gate", "--against", "gate.jsonl", "--api", "plain").status == 0
-    assert demo("check", "gate", "--against", "gate.jsonl", "--api", "gemini").status == 2
-    other = demo("check", "gate", "--against", "gate.jsonl", "--policy", "full")
-    assert (other.status, "expected the policy of the older file" in other.err) == (2, True)
-
-
-def test_several_databases_are_told_apart_by_their_names(demo: Cli, tmp_path: Path) -> None:
-    demo("db", "backup", "copy.db")
-    (tmp_path / "sub").mkdir()
-    demo("db", "backup", "sub/copy.db")
-
-    both = demo("check", "gate", "talks.db", "copy.db", "--api", "plain")
-
-    names = [json.loads(line)["db"] for line in both.out.splitlines()[1:]]
-    assert names == sorted(names)
-    assert set(names) == {"copy.db", "talks.db"}
-    assert demo("check", "gate", "copy.db", "sub/copy.db").status == 2
-
-
 @pytest.mark.parametrize(
     ("command", "status"),
     [
-        (("check", "gate", "nowhere.db"), 3),
-        (("check", "gate", "--against", "talks.db"), 2),
+        (("retry", "nowhere"), 3),
+        (("retry", "demo", "--all"), 2),
+        (("retry", "demo", "--against", "talks.db"), 2),
+        (("retry", "demo", "--policy", "mood"), 2),
+        (("retry", "demo", "--model", "gpt"), 2),
+        (("retry", "demo", "--agent", "nobody"), 2),
         (("cost", "--plan", "demo"), 2),
         (("cost", "--plan", "demo", "--agent", "nobody"), 2),
         (("cost", "--plan", "demo", "--agent", "coder", "--policy", "mood"), 2),

@@ -57,18 +57,7 @@ def test_check_requests_knows_every_counter(demo: Cli) -> None:
     assert "expected one of bytes4, learned, tiktoken:" in demo("check", "requests", "exact").err
 
 
-def test_gate_passes_over_what_nobody_may_send_and_says_so(with_a_bad_one: Cli) -> None:
-    written = with_a_bad_one("check", "gate", "-o", "gate.jsonl", "--api", "plain")
-    again = with_a_bad_one("check", "gate", "--against", "gate.jsonl")
-
-    assert (written.status, again.status) == (0, 0)
-    for ran in (written, again):
-        assert ran.err.startswith("! talks.db: 'bad' (coder): its requests cannot be built: counter 'abacus'")
-        assert len(ran.err.splitlines()) == 1
-    assert again.out.endswith("requests compared, none changed\n")
-
-
-def test_gate_goes_on_behind_a_damaged_conversation_and_fails(demo: Cli) -> None:
+def test_retry_goes_on_after_a_damaged_conversation_and_fails(demo: Cli) -> None:
     with open_log("talks.db") as log:
         log["bad"].append(UserMessage(text="hi", to=("coder",)))
         with log.datastore.writing() as connection:
@@ -79,11 +68,11 @@ def test_gate_goes_on_behind_a_damaged_conversation_and_fails(demo: Cli) -> None
                 "WHERE rowid = (SELECT max(rowid) FROM stored_events WHERE topic LIKE 'user_message%')"
             )
 
-    ran = demo("check", "gate", "--api", "plain", "-o", "gate.jsonl")
+    ran = demo("retry", "--all", "-o", "then.jsonl")
 
     assert ran.status == 1
-    assert ran.err.startswith("✗ talks.db: 'bad': its requests cannot be built")
-    assert Path("gate.jsonl").read_text().count('"demo"') == 8
+    assert ran.err.startswith("✗ 'bad': its requests cannot be built")
+    assert Path("then.jsonl").read_text().count('"demo"') == 5
 
 
 def test_a_head_is_published_as_one_line_unless_something_failed(demo: Cli) -> None:
@@ -111,11 +100,11 @@ def test_a_head_is_published_as_one_line_unless_something_failed(demo: Cli) -> N
 
 @pytest.mark.parametrize(
     "command",
-    [("check", "gate", "--api", "plain", "-o"), ("export", "demo", "-o")],
-    ids=("gate", "export"),
+    [("retry", "demo", "-o"), ("export", "demo", "-o")],
+    ids=("retry", "export"),
 )
 class TestWhatIsWritten:
-    """`check gate -o` and `export -o` write a file whole or not at all, and a device as it stands."""
+    """`retry -o` and `export -o` write a file whole or not at all, and a device as it stands."""
 
     def test_a_pipe_is_written_into_and_stays_one(self, demo: Cli, command: tuple[str, ...]) -> None:
         pipe, read = Path("pipe"), list[str]()
@@ -176,15 +165,15 @@ def test_a_full_stdout_is_an_error_in_a_line_and_no_traceback(
     assert ran.stderr.startswith("✗ no conversation" if status == 3 else "✗ stdout: no space left on device")
 
 
-def test_a_file_that_is_no_gate_is_named(demo: Cli) -> None:
+def test_a_file_without_digests_is_named(demo: Cli) -> None:
     Path("notes.txt").write_text("hello\n")
-    Path("head.jsonl").write_text('{"form":"stenolog-gate@1"}\n')
+    Path("head.jsonl").write_text('{"form":"stenolog-retry@1"}\n')
 
-    assert demo("check", "gate", "--against", "notes.txt").err.startswith(
+    assert demo("retry", "demo", "--against", "notes.txt").err.startswith(
         "✗ notes.txt: line 1: expected JSON"
     )
-    assert demo("check", "gate", "--against", "head.jsonl").err == (
-        "✗ head.jsonl: line 1: expected a header with pipeline, apis, policy, found form\n"
+    assert demo("retry", "demo", "--against", "head.jsonl").err == (
+        "✗ head.jsonl: line 1: expected a header with pipeline, apis, change, found form\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""`run`, `run --record`, `rerun`: a team from a file, from wherever the log stands."""
+"""`run`, `run --record`, `retry`: a team from a file, from wherever the log stands."""
 
 from __future__ import annotations
 
@@ -225,52 +225,51 @@ def test_a_recording_is_a_file_of_its_own_and_overwrites_nothing(cli: Cli, folde
     second = cli("run", file, "Sell three.", "--yes", "--record", "run.db")
 
     assert (first.status, first.out) == (0, "Done.\n")
-    assert "recorded; `stenolog rerun --db run.db` runs it again" in first.err
+    assert "recorded; `stenolog retry --db run.db` builds its requests again" in first.err
     assert (second.status, "run.db exists; a recording overwrites nothing" in second.err) == (2, True)
     assert not (folder / "talks.db").exists()
 
 
-def test_a_recording_comes_to_the_same_requests_without_a_model_or_a_tool(cli: Cli, folder: Path) -> None:
+def test_the_requests_of_a_recording_are_built_again_without_a_model_or_a_tool(
+    cli: Cli, folder: Path
+) -> None:
     file = team(folder, *LOOKS)
     cli("run", file, "What is it?", "--record", "run.db")
     (folder / "script.json").write_text("[]")
-    as_recorded = cli("rerun", "--db", "run.db")
-    as_it_is_now = cli("rerun", "team", "--db", "run.db", "--team", file, "--json")
+    as_recorded = cli("retry", "--db", "run.db")
+    as_it_is_now = cli("retry", "team", "--db", "run.db", "--team", file, "--json").data
 
-    assert (as_recorded.status, as_recorded.out) == (0, "✓ team: 2 requests, same digests\n")
-    assert as_it_is_now.data == {
-        "conversation": "team", "entries": 5, "requests": 2, "divergence": None,
-    }  # fmt: skip
+    assert (as_recorded.status, as_recorded.out) == (0, "✓ 2 calls: the same requests\n")
+    assert (as_it_is_now["calls"], as_it_is_now["same"], as_it_is_now["changed"]) == (2, 2, [])
 
 
-def test_a_changed_prompt_stops_at_the_first_request_that_differs(cli: Cli, folder: Path) -> None:
+def test_a_changed_prompt_changes_every_request_at_the_same_place(cli: Cli, folder: Path) -> None:
     file = team(folder, *LOOKS)
     cli("run", file, "What is it?", "--record", "run.db")
     team(folder, *LOOKS, file=TEAM.replace("You are coder", "You are a poet"))
-    ran = cli("rerun", "--db", "run.db", "--team", file)
+    ran = cli("retry", "--db", "run.db", "--team", file)
 
     assert ran.status == 1
     assert ran.out.splitlines() == [
-        "✗ team: 0 requests the same, then one differs",
-        "agent     coder",
-        "request   at 2, answered at 3",
-        "pointer   /messages/0/content",
-        'expected  "You are coder."',
-        'found     "You are a poet."',
+        "changed  team at 3  coder  /messages/0/content",
+        'recorded  "You are coder."',
+        'now       "You are a poet."',
+        "changed  team at 5  coder  /messages/0/content",
+        "✗ 2 calls: 2 changed",
     ]
 
 
-def test_no_key_is_needed_to_run_a_recording_again(
+def test_no_key_is_needed_to_build_requests_for_another_model(
     cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     file = team(folder, *LOOKS)
     cli("run", file, "What is it?", "--record", "run.db")
     team(folder, file=TEAM.replace("scripted:script.json", "openai:gpt-5.2"))
-    ran = cli("rerun", "--db", "run.db", "--team", file)
+    ran = cli("retry", "--db", "run.db", "--team", file)
 
     assert ran.status == 1
-    assert ran.out.splitlines()[3:] == ["pointer   /model", 'expected  "script"', 'found     "gpt-5.2"']
+    assert ran.out.splitlines()[1:3] == ['recorded  "script"', 'now       "gpt-5.2"']
 
 
 def test_settings_that_are_set_once_are_not_set_again(cli: Cli, folder: Path) -> None:
@@ -304,21 +303,20 @@ def test_a_team_of_others_or_of_other_rules_is_not_the_same_one(
     file = team(folder, *SELLS)
     cli("run", file, "Sell three.", "--yes", "--record", "run.db")
     team(folder, file=TEAM.replace(before, after, 1))
-    ran = cli("rerun", "--db", "run.db", "--team", file, "--json")
-    found_now = ran.data["divergence"]
+    ran = cli("retry", "--db", "run.db", "--team", file, "--json")
 
-    assert (ran.status, ran.data["requests"]) == (1, 0)
-    assert (found_now["expected"], found_now["found"]) == (expected, found)
+    assert (ran.status, ran.data["same"]) == (1, 0)
+    assert {(one["expected"], one["found"]) for one in ran.data["changed"]} == {(expected, found)}
 
 
 def test_what_a_log_does_not_tell_of_a_team_is_said(cli: Cli, folder: Path) -> None:
     file = team(folder, *LOOKS)
     cli("run", file, "What is it?", "--record", "run.db")
     team(folder, file=f"{TEAM}limits = {{ max_steps = 1 }}\n")
-    ran = cli("rerun", "--db", "run.db", "--team", file)
+    ran = cli("retry", "--db", "run.db", "--team", file)
 
     assert ran.out.splitlines() == [
-        "✓ team: 2 requests, same digests",
+        "✓ 2 calls: the same requests",
         "  not in a log, so not compared: limits, retries, timeouts, on_unknown, what tools do",
     ]
 

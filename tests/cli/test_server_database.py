@@ -96,17 +96,6 @@ def test_the_demo_is_recorded_in_it(told: Cli) -> None:
     assert told("explain", "text", "timeout", "--db", ADDRESS).status == 0
 
 
-def test_the_gate_names_a_database_on_a_server_by_its_address(told: Cli) -> None:
-    told("demo", "--no-open", "--db", ADDRESS)
-    told("demo", "--no-open")
-    told("check", "gate", "talks.db", ADDRESS, "--api", "openai-chat", "-o", "gate.jsonl")
-
-    text = Path("gate.jsonl").read_text()
-    assert f'"db":"{NAME}"' in text.replace(": ", ":")
-    assert SECRET not in text
-    assert told("check", "gate", "talks.db", ADDRESS, "--against", "gate.jsonl").status == 0
-
-
 def test_what_is_about_files_alone_says_what_to_do_instead(told: Cli) -> None:
     refused = told("db", "restore", "copy.db", "--db", ADDRESS)
 
@@ -132,12 +121,12 @@ db salvage talks.db A
 db salvage talks.db -o A
 db schema A
 check file A
-check gate A A
-check gate --against A
-check gate -o A
 run A
 run team.toml --record A
-rerun --team A
+retry --against A
+retry --card A
+retry --team A
+retry -o A
 export demo A
 export demo -o A
 export demo --output A

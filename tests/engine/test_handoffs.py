@@ -28,7 +28,7 @@ from stenolog.errors import CallerError
 from stenolog.events import ModeSwitch
 from stenolog.models import Scripted
 from stenolog.projections.analysis.blame import blame
-from stenolog.projections.analysis.rerun import Here, rerun
+from stenolog.projections.analysis.retry import Change, Here, cases, tried
 from tests.engine.given import answers, call, errors, opened, outline, results, run, run_team
 
 
@@ -225,7 +225,7 @@ def test_agents_that_hand_to_each_other_end_with_the_reason(tmp_path: Path) -> N
             assert len(answers(conversation)) == 6
 
 
-def test_a_replay_and_a_rerun_make_the_same_requests(tmp_path: Path) -> None:
+def test_a_replay_and_a_retry_make_the_same_requests(tmp_path: Path) -> None:
     handoff = Handoff("b", filter="last:2")
     agents = [
         Agent("a", llm=Scripted([to("b", "Look.")], "a"), handoffs=[handoff]),
@@ -236,8 +236,8 @@ def test_a_replay_and_a_rerun_make_the_same_requests(tmp_path: Path) -> None:
         entries = list(conversation.entries())
         now = {name: card for name, card in entries[0].event.cards.items() if card}  # type: ignore[union-attr]
         for cards in ({}, now):
-            found = rerun(entries, cards, Here(blobs=conversation.log.blobs))
-            assert (found.divergence, found.requests) == (None, 3)
+            found = tried(entries, cases(entries), Change(cards=cards), Here(blobs=conversation.log.blobs))
+            assert [one.what for one in found] == ["same"] * 3
 
         recording, again = Replay(conversation), conversation.log["again"]
         team = Team([recording.agent(agent) for agent in ("a", "b")], turns=ByHandoff("a"))

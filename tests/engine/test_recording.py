@@ -13,7 +13,7 @@ from stenolog.adapters.engine.replay import order
 from stenolog.engine import Agent, Replay
 from stenolog.errors import ModelError, ReplayMismatchError
 from stenolog.models import Scripted
-from stenolog.projections.analysis.rerun import Here, rerun
+from stenolog.projections.analysis.retry import Change, Here, cases, tried
 from stenolog.tools import Attachment, tool
 from tests.engine.given import Clock, call, opened, outline, run, run_team
 
@@ -146,13 +146,12 @@ def test_a_log_is_run_again_as_it_is_and_under_another_card(tmp_path: Path) -> N
         entries = list(conversation.entries())
         card = conversation.settings().cards["coder"]
         here = Here(blobs=conversation.log.blobs)
-        same = rerun(entries, here=here)
-        other = rerun(entries, {"coder": replace(card, persona="You are a poet.")}, here)
+        same = tried(entries, cases(entries), means=here)
+        poet = Change(cards={"coder": replace(card, persona="You are a poet.")})
+        other = tried(entries, cases(entries), poet, here)
 
-    assert (same.requests, same.divergence) == (3, None)
-    assert other.requests == 0
-    assert other.divergence is not None
-    assert (other.divergence.position, other.divergence.pointer) == (3, "/messages/0/content")
+    assert [one.what for one in same] == ["same"] * 3
+    assert {(one.what, one.pointer) for one in other} == {("changed", "/messages/0/content")}
 
 
 def test_a_call_that_the_engine_would_not_make_is_a_divergence(tmp_path: Path) -> None:
@@ -163,7 +162,8 @@ def test_a_call_that_the_engine_would_not_make_is_a_divergence(tmp_path: Path) -
         last = entries[-1]
         assert isinstance(last.event, AssistantMessage)
         odd = last._replace(event=replace(last.event, cause=1))
-        found = rerun([*entries[:-1], odd], here=Here(blobs=conversation.log.blobs)).divergence
+        log = [*entries[:-1], odd]
+        *same, found = tried(log, cases(log), means=Here(blobs=conversation.log.blobs))
 
-    assert found is not None
-    assert (found.position, found.pointer, found.expected) == (6, "", "a model call for position 1")
+    assert {one.what for one in same} == {"same"}
+    assert (found.case.position, found.pointer, found.expected) == (6, "", "a model call for position 1")

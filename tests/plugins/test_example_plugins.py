@@ -41,8 +41,6 @@ def test_an_api_with_tools_writes_requests_that_are_explained_and_verified(
     assert called
     assert "tool_name" in {key for message in body["messages"] for key in message}
     assert stenolog("explain", "demo", "@", "--api", "ollama", "--db", "demo.db").returncode == 0
-    assert stenolog("check", "gate", "--api", "ollama", "--db", "demo.db", "-o", "then.jsonl").returncode == 0
-    assert stenolog("check", "gate", "--against", "then.jsonl", "--db", "demo.db").returncode == 0
     assert stenolog("check", "log", "--db", "demo.db").returncode == 0
 
 
@@ -92,7 +90,7 @@ def test_a_turn_rule_gives_the_turns_and_who_reads_without_it_is_told_so(
 
 
 @pytest.mark.slow
-def test_a_recorded_run_is_run_again_under_the_rule_and_not_without_it(
+def test_recorded_calls_are_built_again_under_the_rule_and_not_without_it(
     stenolog: Stenolog, tmp_path: Path
 ) -> None:
     (tmp_path / "says.json").write_text(json.dumps(["One.", "Two.", "Three."]))
@@ -101,10 +99,10 @@ def test_a_recorded_run_is_run_again_under_the_rule_and_not_without_it(
     (tmp_path / "team.toml").write_text(turns + agents)
     stenolog("run", "team.toml", "Is it so?", "--record", "rec.db")
 
-    again = stenolog("rerun", "--db", "rec.db")
-    blind = stenolog("rerun", "--db", "rec.db", plugins=False)
+    again = stenolog("retry", "--db", "rec.db")
+    blind = stenolog("retry", "--db", "rec.db", plugins=False)
 
-    assert (again.returncode, "5 requests, same digests" in again.stdout) == (0, True)
+    assert (again.returncode, "5 calls: the same requests" in again.stdout) == (0, True)
     assert (blind.returncode, "position 1: expected a turn rule: " in blind.stderr) == (2, True)
 
 

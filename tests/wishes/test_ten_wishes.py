@@ -19,7 +19,7 @@ from stenolog.adapters.conversation.verifying.requests import check, prove
 from stenolog.domain.lanes.effects import UNKNOWN
 from stenolog.engine import Replay, Team
 from stenolog.events import AssistantMessage, LlmError, ToolResult
-from stenolog.projections.analysis.rerun import Here, rerun
+from stenolog.projections.analysis.retry import Here, cases, tried
 from stenolog.testing import CrashPoint
 from tests import virtual_time
 from tests.engine.given import Clock
@@ -160,9 +160,9 @@ def faults(program: Program, log: Log, world: World, expected: Whole) -> Iterato
         yield from (f"an invalid request: {one}" for one in each.invalid)
     for _, proofs in prove(log):
         yield from (f"not what was sent: {proof}" for proof in proofs if proof.outcome != "same")
-    again = rerun(entries, here=Here(blobs=log.blobs))
-    if again.divergence or not again.requests:
-        yield f"run again: {again}"
+    again = tried(entries, cases(entries), means=Here(blobs=log.blobs))
+    if {one.what for one in again} != {"same"}:
+        yield f"built again: {again}"
     last = [e.event.text for e in entries if isinstance(e.event, AssistantMessage)][-1:]
     if last != [program.last] and not any(each.meta == UNKNOWN for each in results(log)):
         yield f"the last words are {last}"

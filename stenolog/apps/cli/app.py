@@ -62,6 +62,8 @@ MEANT = {
     "drift": ("bisect --releases CLIENT",),
     "budget": ("cost --plan",),
     "replay": ("check replay",),
+    "rerun": ("retry",),
+    "gate": ("retry --all",),
     "verify": ("check log",),
     "fsck": ("check requests",),
     "doctor": ("check file",),

@@ -14,7 +14,9 @@ from stenolog.domain.card import AgentCard, with_patches
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, NotRegisteredError, StenologError
 from stenolog.domain.events import ModeSwitch
+from stenolog.domain.lanes.state import runs_in_words
 from stenolog.domain.policy import Policy, PolicyLike, policy
+from stenolog.domain.policy_text import in_short
 from stenolog.domain.settings import settings
 from stenolog.domain.values import PositionRange
 from stenolog.projections.formats import FORMATS
@@ -85,6 +87,21 @@ class Change(NamedTuple):
         """True if it changes nothing."""
         return self == NO_CHANGE
 
+    @property
+    def in_words(self) -> str:
+        """The change in words; "" if there is none."""
+        whose = f" of {self.agent}" if self.agent else ""
+        hidden = runs_in_words((span.first, span.last) for span in self.without)
+        said = {
+            "policy": "" if self.policy is None else in_short(policy(self.policy)),
+            "card": f"{', '.join(self.card)}{whose}" if self.card else "",
+            "team": ", ".join(self.cards),
+            "model": self.model,
+            "without": hidden,
+            "edited": ", ".join(map(str, self.edits)),
+        }
+        return "; ".join(f"{name} {words}" for name, words in said.items() if words)
+
 
 NO_CHANGE: Final = Change()
 
@@ -98,28 +115,28 @@ class Retried(NamedTuple):
     why: str = ""
 
 
-def built(case: Case, entries: Iterable[Entry], change: Change = NO_CHANGE, here: Here = HERE) -> Request:
+def built(case: Case, entries: Iterable[Entry], change: Change = NO_CHANGE, means: Here = HERE) -> Request:
     """Return the request of a recorded call under a change; `entries` are those of its conversation.
 
     Without a change it is the one that was sent. Raises `CallerError` if it cannot be built.
     """
-    (found,) = retried([case], entries, change, here)
+    (found,) = retried([case], entries, change, means)
     if found.now is None:
         raise CallerError(f"the call answered at position {case.position}: {found.why}")
     return found.now
 
 
 def retried(
-    cases: Iterable[Case], entries: Iterable[Entry], change: Change = NO_CHANGE, here: Here = HERE
+    cases: Iterable[Case], entries: Iterable[Entry], change: Change = NO_CHANGE, means: Here = HERE
 ) -> Iterator[Retried]:
     """Yield calls of one conversation, built again; lane by lane, each under its recorded policy.
 
     Raises `NotRegisteredError` for an unknown API or policy.
     """
     log = list(entries)
-    other = log if change.is_none else list(_under(log, change))
+    other = log if change.is_none else list(under(log, change))
     for group in _groups(cases):
-        yield from _group_retried(group, log, other, change, here)
+        yield from _group_retried(group, log, other, change, means)
 
 
 def _groups(cases: Iterable[Case]) -> Iterator[list[Case]]:
@@ -134,23 +151,23 @@ def _groups(cases: Iterable[Case]) -> Iterator[list[Case]]:
 
 
 def _group_retried(
-    group: Sequence[Case], log: Sequence[Entry], other: Sequence[Entry], change: Change, here: Here
+    group: Sequence[Case], log: Sequence[Entry], other: Sequence[Entry], change: Change, means: Here
 ) -> Iterator[Retried]:
-    lane, forms = group[0].lane, SentForms(log, group[0].lane, here.blobs)
+    lane, forms = group[0].lane, SentForms(log, group[0].lane, means.blobs)
     then = _recorded_policy(group[0])
     now = policy(change.policy) if change.policy is not None else then
     if change.policy is None and change.decides_policy(lane.agent):
         now = None
-    before = _Pass(group, log, lane, then, here)
-    after = before if change.is_none else _Pass(group, other, lane, now, here)
+    before = _Pass(group, log, lane, then, means)
+    after = before if change.is_none else _Pass(group, other, lane, now, means)
     for case in group:
-        own = before.request(case, _api(case.api, case, here))
+        own = before.request(case, _api(case.api, case, means))
         sent = own and (forms.form(own, case.receipt) if case.receipt else own)
         if change.is_none:
             yield Retried(case, sent, sent, "" if sent else before.why)
             continue
-        api = _api(change.api or case.api, case, here)
-        made = _at_end(case, other, now, change, api, here) if change.without else after.request(case, api)
+        api = _api(change.api or case.api, case, means)
+        made = _at_end(case, other, now, change, api, means) if change.without else after.request(case, api)
         if made is not None and own is not None and sent is not None:
             made = in_sent_form(made, own, sent)
         yield Retried(case, sent, made, "" if made else after.why)
@@ -160,12 +177,12 @@ class _Pass:
     """One pass over a log, by which calls are built in the order of their requests; `why` it ended."""
 
     def __init__(
-        self, group: Sequence[Case], log: Sequence[Entry], lane: LaneId, chosen: Policy | None, here: Here
+        self, group: Sequence[Case], log: Sequence[Entry], lane: LaneId, chosen: Policy | None, means: Here
     ) -> None:
         waiting: dict[int, list[Case]] = defaultdict(list)
         for case in group:
             waiting[case.view].append(case)
-        self._made = at_views(waiting, log, lane, chosen, here.counters, here.blobs)
+        self._made = at_views(waiting, log, lane, chosen, means.counters, means.blobs)
         self._next: tuple[Case, Any] | None = None
         self.why = "the agent took no part yet"
 
@@ -184,14 +201,14 @@ class _Pass:
 
 
 def _at_end(
-    case: Case, log: Sequence[Entry], chosen: Policy | None, change: Change, api: Format, here: Here
+    case: Case, log: Sequence[Entry], chosen: Policy | None, change: Change, api: Format, means: Here
 ) -> Request:
     """Return a call's request with entries hidden at its end."""
     lane, view = case.lane, log[: bisect_right(log, case.view, key=lambda entry: entry.position)]
     for span in change.without:
         check_hidden(entry for entry in view if span.first <= entry.position <= span.last)
     hidden = switch_for(view[-1], settings(view), lane.agent, change.without, None)
-    given: Any = {"policy": chosen, "blobs": here.blobs, "counters": here.counters}
+    given: Any = {"policy": chosen, "blobs": means.blobs, "counters": means.counters}
     made = build([*view, *filter(None, [hidden])], lane.agent, task=lane.task, api=api, **given)
     return replace(made, at=case.view)
 
@@ -200,18 +217,18 @@ def _recorded_policy(case: Case) -> Policy | None:
     return None if case.receipt is None else known_policy(case.receipt)
 
 
-def _api(name: str, case: Case, here: Here) -> Format:
+def _api(name: str, case: Case, means: Here) -> Format:
     """Return an API. Raises `NotRegisteredError` if it is not among those given."""
-    if name not in here.apis:
+    if name not in means.apis:
         raise NotRegisteredError(
             f"the call answered at position {case.position} went over the API {name!r}, which is not known "
-            f"here ({', '.join(sorted(here.apis))}): {HINT}; from Python, pass it: "
+            f"here ({', '.join(sorted(means.apis))}): {HINT}; from Python, pass it: "
             f"Here(apis={{**FORMATS, {name!r}: api}})"
         )
-    return here.apis[name]
+    return means.apis[name]
 
 
-def _under(log: Sequence[Entry], change: Change) -> Iterator[Entry]:
+def under(log: Sequence[Entry], change: Change) -> Iterator[Entry]:
     """Yield the log as if it had been under the change from the beginning."""
     entries = with_edits(log, change.edits, log[-1].position if log else 0)
     if not (change.card or change.cards or change.model or change.provider):
@@ -234,6 +251,6 @@ def _under(log: Sequence[Entry], change: Change) -> Iterator[Entry]:
         yield entry
 
 
-def patched(case: Case) -> bool:
+def is_foreign(case: Case) -> bool:
     """Return whether another program sent the call, in a form of its own."""
     return case.receipt is not None and PATCH in case.receipt.plan

@@ -23,7 +23,7 @@ from stenolog.projections.views.lines import describe
 from stenolog.projections.views.tool_pairs import pair
 
 from .cases import Case
-from .changes import HERE, Change, Here, built, patched
+from .changes import HERE, Change, Here, built, is_foreign
 
 
 class Part(NamedTuple):
@@ -63,7 +63,7 @@ def divided(case: Case, entries: Iterable[Entry], means: Here = HERE) -> Divided
     be taken apart; all else is as it was sent.
     """
     log = list(entries)
-    request = _in_form(case, built(_plain(case), log, here=means), built(case, log, here=means))
+    request = _in_form(case, built(_plain(case), log, means=means), built(case, log, means=means))
     return Divided(case, request, tuple(parts_of(request, log)))
 
 
@@ -108,14 +108,14 @@ def in_words(parts: Sequence[Part]) -> str:
 def _plain(case: Case) -> Case:
     """Return a call as if its request had been sent in stenolog's own form."""
     receipt = case.receipt
-    if receipt is None or not patched(case):
+    if receipt is None or not is_foreign(case):
         return case
     plan = {key: value for key, value in receipt.plan.items() if key != PATCH}
     return case._replace(answer=replace(case.answer, receipt=replace(receipt, plan=plan)))
 
 
 def _in_form(case: Case, made: Request, sent: Request) -> Request:
-    if not patched(case):
+    if not is_foreign(case):
         return made
     key = made.messages_key
     return made.with_body({**sent.body, key: made.body[key]}, None)

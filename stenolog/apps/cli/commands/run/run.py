@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.option("--retry", is_flag=True, help="Resume failed agents.")
 @click.option("--paranoid", is_flag=True, help="Build each request twice, and compare.")
 @click.option("--summary-over", type=click.IntRange(1), metavar="TOKENS", help=SUMMARY_OVER)
-@click.option("--record", type=PLAIN_FILE, help="Record into a new database, for `rerun`.")
+@click.option("--record", type=PLAIN_FILE, help="Record into a new database, for `retry`.")
 @takes_db
 def run_command(
     db: Database,
@@ -80,7 +80,10 @@ def run_command(
             raise
         answer = at.outcome()
     if record is not None:
-        say(f"recorded; `stenolog rerun --db {record}` runs it again, with --team {file} as the file is then")
+        say(
+            f"recorded; `stenolog retry --db {record}` builds its requests again, "
+            f"with --team {file} as it is then"
+        )
     return answer
 
 
