@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from stenolog.adapters.conversation.log import Conversation
-from stenolog.adapters.models.base import Model
+from stenolog.adapters.models.base import Model, RecordedModel
 from stenolog.adapters.models.model_names import model_from_string
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.adapters.tools.functions import ToolLike, as_runnables
@@ -171,7 +171,7 @@ class Agent:
     def own_tools(self) -> tuple[BaseTool, ...]:
         """The tools that its settings add to its `tools`."""
         # A recorded agent is given those of the recording.
-        if self.llm is not None and self.llm.is_recorded:
+        if isinstance(self.llm, RecordedModel):
             return ()
         output = (self.output.as_tool(),) if self.output is not None and self.gives_by_tool else ()
         return (*output, *self._handoff_tools())

@@ -81,8 +81,8 @@ class Model(ABC):
     """Something that answers requests. One may serve many agents and conversations at the same time.
 
     `name` is the model's name on cards and in bodies; `provider` is who serves it; `api` is the form of its
-    requests. `remembers`: it keeps what a lane was sent, so `lost` is asked. `is_recorded`: its answers were
-    judged when they were recorded. The engine keeps the `timeouts`; a model itself only `timeouts.connect`.
+    requests. `remembers`: it keeps what a lane was sent, so `lost` is asked. The engine keeps the
+    `timeouts`; a model itself only `timeouts.connect`.
     `charges` says how its cost is known: by the price list, as its answers state it (`Usage.cost`), or
     "nothing": it costs nothing.
     """
@@ -90,7 +90,6 @@ class Model(ABC):
     provider: ClassVar[str] = ""
     api: str | Format = DEFAULT_API
     remembers: bool = False
-    is_recorded: bool = False
     name: str = ""
     timeouts: Timeouts = Timeouts()
     charges: Literal["listed", "stated", "nothing"] = "listed"
@@ -105,10 +104,6 @@ class Model(ABC):
         Raises `ModelError`. Closing the iterator, or cancelling who waits for it, ends the call.
         """
 
-    def recorded_edit(self, lane: str) -> AssistantMessage | None:
-        """Return what a check put in place of a lane's last answer; None if nothing was recorded."""
-        return None
-
     async def lost(self, lane: str, conversation: str, session: str) -> str:
         """Return the reason that a stateful backend has lost this lane's session; "" if it has it.
 
@@ -118,6 +113,25 @@ class Model(ABC):
 
     async def close(self) -> None:  # noqa: B027 - most have nothing to give back
         """Give back connections and processes; the model may be used again after."""
+
+
+class RecordedModel(Model):
+    """Recorded answers, in the order of the recording; they were judged when they were recorded."""
+
+    @abstractmethod
+    async def in_time(self, lane: str, at: int) -> bool:
+        """Return whether a lane's request, built at the position `at`, shows all that its recorded one does.
+
+        If not, wait until it can: then the request is to be built again.
+        """
+
+    @abstractmethod
+    def appended(self, lane: str, at: int) -> None:
+        """Note that a lane's last answer is being appended at a position; called in any thread."""
+
+    @abstractmethod
+    def edit(self, lane: str) -> AssistantMessage | None:
+        """Return what a check put in place of a lane's last answer; None if nothing was recorded."""
 
 
 MODELS: LazyRegistry[Callable[..., Model]] = LazyRegistry("a kind of model")

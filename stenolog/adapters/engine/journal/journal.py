@@ -117,6 +117,12 @@ class Journal(LiveState):
         self.under_way.pop(fence, None)
         self.unwanted.discard(fence)
 
+    def release(self, claim: Claim) -> None:
+        """Release a claimed effect without a result: it may be claimed again."""
+        self.claims.release(claim)
+        self.under_way.pop(claim.fence, None)
+        self.unwanted.discard(claim.fence)
+
     def is_unwanted(self, claim: Claim) -> bool:
         """Return whether the log has stopped a claimed effect."""
         return claim.fence in self.unwanted

@@ -24,7 +24,7 @@ from stenolog.adapters.engine.agent import Agent
 from stenolog.adapters.engine.checks import Replace, StageCheck, before_call
 from stenolog.adapters.engine.model_calls.model_call import RecordedVerdictError
 from stenolog.adapters.engine.situation import Situation
-from stenolog.adapters.models.base import Model, ModelRequest, Progress, StreamItem
+from stenolog.adapters.models.base import Model, ModelRequest, Progress, RecordedModel, StreamItem
 from stenolog.adapters.tools.base import Attachment, BaseTool, ToolContext, ToolOutput
 from stenolog.adapters.tools.calls import note_of
 from stenolog.adapters.tools.functions import as_runnables
@@ -62,6 +62,9 @@ class Replay:
         self.conversation, self.at = conversation, at
         self.settings = conversation.settings(at)
         self._answers: dict[str, deque[RecordedAnswer]] = defaultdict(deque)
+        self.given: dict[str, RecordedAnswer] = {}
+        """The last answer of each lane that was given again."""
+        self._built: dict[str, int] = {}
         self._results: dict[tuple[str, str, str], deque[RecordedResult]] = defaultdict(deque)
         self._edits: dict[tuple[str, str, str], deque[RecordedEdit]] = defaultdict(deque)
         entries = list(conversation.entries(at=at))
@@ -108,7 +111,18 @@ class Replay:
         if receipt is not None:
             self._compare(prompt, recorded, receipt)
         self.order.request_seen(recorded.position)
-        return waiting.popleft()
+        self.given[prompt.lane] = waiting.popleft()
+        return recorded
+
+    async def in_time(self, lane: str, at: int) -> bool:
+        """Return whether a lane's request, built at a position, may be answered.
+
+        If not, wait until one may.
+        """
+        waiting, is_again = self._answers[lane], self._built.get(lane) == at
+        self._built[lane] = at
+        # Built again at the same position, it would never be another.
+        return is_again or not waiting or await self.order.reached(waiting[0].view, at)
 
     def result(self, call: ToolContext) -> RecordedResult | None:
         """Return the recorded result of a call, or None; its recorded questions are asked first."""
@@ -229,17 +243,15 @@ class Replay:
             )
 
 
-class _Model(Model):
+class _Model(RecordedModel):
     """Answers from a recording."""
 
     charges = "nothing"
-    is_recorded = True
 
     def __init__(
         self, recording: Replay, name: str, provider: str, api: str | Format, remembers: bool = False
     ) -> None:
         self.recording = recording
-        self._edits: dict[str, AssistantMessage | None] = {}
         self.name = name
         self.provider = provider  # type: ignore[misc]
         self.api = api
@@ -248,7 +260,7 @@ class _Model(Model):
 
     async def stream(self, prompt: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         end = self.recording.answer(prompt)
-        event, self._edits[prompt.lane] = end.event, end.edit
+        event = end.event
         for index, part in enumerate(event.parts):
             yield _delta(index, part)
         # After the deltas: text streams while the end of an answer waits for its turn.
@@ -262,8 +274,16 @@ class _Model(Model):
             raise ModelError(event.category, event.message, retry_after=wait)
         yield ModelResponse(tuple(event.parts), event.model, event.finish_reason, event.usage, event.session)
 
-    def recorded_edit(self, lane: str) -> AssistantMessage | None:
-        return self._edits.get(lane)
+    async def in_time(self, lane: str, at: int) -> bool:
+        return await self.recording.in_time(lane, at)
+
+    def appended(self, lane: str, at: int) -> None:
+        if (given := self.recording.given.get(lane)) is not None:
+            self.recording.order.appended(given.position, at)
+
+    def edit(self, lane: str) -> AssistantMessage | None:
+        given = self.recording.given.get(lane)
+        return given.edit if given is not None else None
 
 
 class _Tool(BaseTool):
@@ -273,18 +293,22 @@ class _Tool(BaseTool):
         self.recording = recording
         self.spec = spec
         self.repeat = "safe"
-        self._following: dict[str, tuple[Event, ...]] = {}
+        self._given: dict[str, RecordedResult] = {}
 
     async def run(self, call: ToolContext) -> ToolOutput:
         found = self.recording.result(call)
         if found is None:
             return ToolOutput(("not recorded",), is_error=True)
         await self.recording.order.turn(found.position, found.made)
-        self._following[call.key] = found.following
+        self._given[call.key] = found
         return ToolOutput(self.recording.content(found), found.event.is_error, found.event.meta)
 
     def following(self, result: ToolResult, call: ToolContext) -> Iterable[Event]:
-        for event in self._following.get(call.key, ()):
+        if (given := self._given.get(call.key)) is None:
+            return
+        assert call.conversation is not None, "the engine runs it"
+        self.recording.order.appended(given.position, call.conversation.position + 1)
+        for event in given.following:
             yield replace(event, cause=call.position) if isinstance(event, UserMessage) else event
 
 

@@ -27,7 +27,7 @@ from stenolog.adapters.engine.model_calls.model_call import (
 from stenolog.adapters.engine.model_calls.retries import ALONE, LaneBreaker
 from stenolog.adapters.engine.model_calls.streaming import BREATH, stream_with_timeouts
 from stenolog.adapters.engine.options import StreamDelta
-from stenolog.adapters.models.base import Model, ModelRequest, Progress
+from stenolog.adapters.models.base import Model, ModelRequest, Progress, RecordedModel
 from stenolog.adapters.store.contract.values import Claim
 from stenolog.adapters.tools.base import BaseTool
 from stenolog.domain.errors import (
@@ -149,7 +149,7 @@ class _ModelCall:
 
     def _judge_of(self, effect: CallModel) -> AnswerJudge | None:
         """Return the judge of the request and the answer; None if there is nothing to judge by."""
-        agent, is_recorded = self.agent, self.model.is_recorded
+        agent, is_recorded = self.agent, isinstance(self.model, RecordedModel)
         # An answer that was held back is there also for an agent that has no check any more.
         was_held = effect.lane.category == "refused"
         if agent.output is None and not (agent.checks or is_recorded or was_held):
@@ -161,21 +161,29 @@ class _ModelCall:
     async def run(self) -> None:
         self.executor.cuts.warn(self.lane.address, self.request, self.journal)
         event = await self._event()
+        if event is None:
+            await self.call_log(self.journal.release, self.claim)
+            return
         finished = FinishedEffect(lambda: self._recovered(event), self._failure, self._then)
         await self.executor.settle(self.claim, finished)
         # Only now: until its answer is appended, the draft is all that a crash would leave of it.
         self.executor.drafts.forget(self.ongoing.draft)
 
-    async def _event(self) -> AssistantMessage | LlmError:
-        """Return the answer, or the error that says why there is none. Raises `FATAL` errors."""
+    async def _event(self) -> AssistantMessage | LlmError | None:
+        """Return the answer, or the error that says why there is none; None if the call is to be made anew.
+
+        Raises `FATAL` errors.
+        """
         try:
             if self.options.is_checked():
                 await self._check(self.dispatch_check.begin)
             unsent = await self.judge.before(self.request) if self.judge is not None else None
-            return await self._answer() if unsent is None else unsent
+            if unsent is not None:
+                return unsent
+            return await self._answer() if await self._is_in_time() else None
         except FATAL:
             # No event says what came of it, so the effect is free to be claimed again.
-            await self.call_log(self.journal.claims.release, self.claim)
+            await self.call_log(self.journal.release, self.claim)
             raise
         except asyncio.CancelledError:
             # The runner is closed, and the effect is still wanted: what has streamed is in the draft.
@@ -184,6 +192,11 @@ class _ModelCall:
             return self.ongoing.cancelled(self.watch(), STOPPED)
         except Exception as error:
             return self._failure(error)
+
+    async def _is_in_time(self) -> bool:
+        return not isinstance(self.model, RecordedModel) or await self.model.in_time(
+            self.lane.address, self.request.at
+        )
 
     async def _answer(self) -> AssistantMessage | LlmError:
         """Return the model's answer, or the error that it was held back. Raises what the model raises."""
@@ -208,8 +221,8 @@ class _ModelCall:
         said = self.agent.with_metadata(self.ongoing.answered(answer, self.watch(), to))
         if self.judge is None:
             return said
-        if self.model.is_recorded:
-            return self.judge.recorded(said, self.model.recorded_edit(self.lane.address))
+        if isinstance(self.model, RecordedModel):
+            return self.judge.recorded(said, self.model.edit(self.lane.address))
         return await self.judge.judged(said)
 
     async def _stream(self, breaker: LaneBreaker) -> ModelResponse:
@@ -271,6 +284,8 @@ class _ModelCall:
 
     def _then(self, event: EffectResult, live: LiveState) -> Iterable[Event]:
         """Yield the answer that counts in its place; the patch of the card that a failure brings about."""
+        if isinstance(self.model, RecordedModel):
+            self.model.appended(self.lane.address, live.state.position + 1)
         if self.judge is not None:
             yield from self.judge.edits(event, live)
         card = live.settings.cards.get(self.lane.agent)

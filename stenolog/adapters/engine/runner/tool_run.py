@@ -82,7 +82,7 @@ class ToolRun:
                 raise
             # Nothing more will come of it, and its result in the log already says that it was cancelled.
             if self.tool is None or self.tool.stops or self.tool.repeat == "safe":
-                await self.in_log_thread(self.journal.claims.release, self.claim)
+                await self.in_log_thread(self.journal.release, self.claim)
                 return None
             outcome = failed(GOES_ON)
         if self.judge is None or not self.judge.has_refused:
