@@ -179,6 +179,26 @@ def test_what_cannot_be_built_again_is_not_certified() -> None:
         assert certificate.unproved
 
 
+def test_entries_by_those_who_were_sent_it_are_named_since_they_may_say_it_in_other_words() -> None:
+    card = AgentCard(model="gpt-5")
+    called = AssistantMessage(agent="ann", tool_calls=[ToolCall(id="c1", name="shell", arguments="{}")])
+    entries = log(
+        ModeSwitch(joins=["ann", "eve", SPY], scope="addressed", cards={SPY: card}),
+        UserMessage(text="Who is it?", to=["ann", "eve", SPY]),
+        AssistantMessage(agent="ann", text="No idea.", to=[SPY]),
+        TOLD,
+        AssistantMessage(agent="eve", text="Nor have I.", to=[SPY]),
+        called,
+        ToolResult(call_id="c1", text="A bird."),
+        AssistantMessage(agent="ann", text="Some bird, in the morning.", to=["eve"]),
+        AssistantMessage(agent="eve", text="It flies early.", to=[SPY]),
+    )
+
+    certificate = certified(entries, never=[entries[3]])
+
+    assert (certificate.is_given, certificate.retold) == (True, (6, 9))
+
+
 @pytest.mark.parametrize(
     ("what", "error"),
     [

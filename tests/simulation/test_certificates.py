@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from pathlib import Path
 from random import Random
@@ -54,8 +55,10 @@ def _given(conversation: stenolog.Conversation, agent: str, bodies: list[str], r
     given = 0
     for entry, text in random.sample(spoken, min(4, len(spoken))):
         what: dict[str, Any]
-        for what in ({"never": [entry]}, {"texts": [text]}):
+        # A short entry is quoted by whole words, so "answer 10" does not quote "answer 1".
+        whole = re.compile(rf"(?<!\w){re.escape(text)}(?!\w)")
+        for what, found in (({"never": [entry]}, whole), ({"texts": [text]}, re.compile(re.escape(text)))):
             if certify(entries, agent, blobs=conversation.log.blobs, **what).is_given:
                 given += 1
-                assert not any(text in body for body in bodies), (conversation.name, agent, entry.position)
+                assert not any(map(found.search, bodies)), (conversation.name, agent, entry.position)
     return given

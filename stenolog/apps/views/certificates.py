@@ -179,6 +179,9 @@ def limits(found: Certified) -> list[str]:
             sentences.append(
                 f"Proved is the body, not the bytes sent: the requests of the answers {where} of {name}."
             )
+        if one.retold:
+            where = runs_in_words(runs(one.retold))
+            sentences.append(f"Agents that were sent it may say it in other words: {where} of {name}.")
         if one.said:
             sentences.append(
                 f"It says it itself, though it was not sent it: {runs_in_words(runs(one.said))} of {name}."
@@ -235,6 +238,7 @@ def _part_data(part: Part) -> dict[str, Any]:
         "possible": found.possible,
         "without_receipt": [*found.without_receipt],
         "said": [*found.said],
+        "retold": [*found.retold],
         "shown": [one._asdict() for one in found.shown],
         "unproved": [one._asdict() for one in found.unproved],
     }

@@ -23,6 +23,7 @@ from stenolog.projections.requests.as_sent import FOLLOWED
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.proofs import Proof, rebuilt
 
+from .retelling import retold
 from .subject import How, Subject
 
 ASIDE = "its messages are only for the timeline: what it was sent is not in the log"
@@ -67,8 +68,8 @@ class Certificate(NamedTuple):
 
     `quoting` are the entries that quote them. `requests` were sent without them, `possible` is the number of
     further ones that could have been sent. `without_receipt` are answers of which only the possible requests
-    are known. `said` are entries of the agent's own that quote them. It is given if none is `shown` and none
-    `unproved`.
+    are known. `said` are entries of the agent's own that quote them. `retold` were sent to it by agents that
+    had been sent them, and may say them in other words. It is given if none is `shown` and none `unproved`.
     """
 
     agent: str
@@ -81,6 +82,7 @@ class Certificate(NamedTuple):
     possible: int = 0
     without_receipt: tuple[int, ...] = ()
     said: tuple[int, ...] = ()
+    retold: tuple[int, ...] = ()
     shown: tuple[Showing, ...] = ()
     unproved: tuple[Unproved, ...] = ()
 
@@ -116,10 +118,10 @@ def certify(
         raise PositionNotFoundError(f"expected a position from 0 to {end}, found {first}")
     subject = Subject(log, never, texts, blobs)
     search = _Search(log, subject, first, blobs, counters)
-    for lane in _lanes_of(log, name):
-        if not task or lane.task == task:
-            search.look(lane)
-    return search.certificate(agent)
+    chosen = [lane for lane in _lanes_of(log, name) if not task or lane.task == task]
+    for lane in chosen:
+        search.look(lane)
+    return search.certificate(agent, chosen)
 
 
 def _lanes_of(log: Sequence[Entry], agent: str) -> list[LaneId]:
@@ -153,9 +155,13 @@ class _Search:
         self._without: list[int] = []
         self._said: list[int] = []
         self._possible: set[tuple[LaneId, int]] = set()
+        self._read: set[int] = set()
 
-    def certificate(self, agent: str) -> Certificate:
+    def certificate(self, agent: str, chosen: Collection[LaneId]) -> Certificate:
+        """Return the findings."""
         subject = self._subject
+        known = subject.positions | subject.quoting
+        others = retold(self._log, chosen, known, self._means) if self._read else ()
         return Certificate(
             agent,
             tuple(sorted(subject.positions)),
@@ -167,6 +173,7 @@ class _Search:
             len(self._possible),
             tuple(sorted(self._without)),
             tuple(sorted(self._said)),
+            tuple(sorted(self._read.intersection(others))),
             tuple(sorted(set(self._shown))),
             tuple(sorted(set(self._unproved))),
         )
@@ -214,7 +221,7 @@ class _Search:
                 continue
             proved.add(proof.view)
             receipt = receipts[proof.position]
-            if found := self._subject.shown_by(request):
+            if found := self._shown_by(request):
                 self._shown.append(Showing(*place, *found))
             elif self._subject.is_among(receipt.transport):
                 self._shown.append(Showing(*place, "words"))
@@ -223,6 +230,11 @@ class _Search:
             else:
                 self._requests.append(CertifiedRequest(*place, proof.api, proof.found, proof.covers))
         return proved
+
+    def _shown_by(self, request: Request) -> tuple[How, tuple[int, ...]] | None:
+        if 0 < self._subject.first <= request.at:
+            self._read |= request.read
+        return self._subject.shown_by(request)
 
     def _elsewhere(self, lane: LaneId, proof: Proof, request: Request) -> str:
         """Return why the provider may have had more than the body; "" if it had not."""
@@ -244,7 +256,7 @@ class _Search:
             for request in some_requests(self._log, lane, wanted, api=None, policy=under, **self._means):
                 if request.at not in proved:
                     self._possible.add((lane, request.at))
-                if found := self._subject.shown_by(request):
+                if found := self._shown_by(request):
                     self._shown.append(Showing(0, lane.address, request.at, *found))
                 elif self._gone and self._gone <= request.at and request.at not in proved:
                     why = f"the words of the entry at {self._gone} are gone"
