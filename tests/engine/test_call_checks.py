@@ -76,6 +76,20 @@ CALLS: dict[str, tuple[Callable[[], Shop], list[int], str, str]] = {
         "100 sold at 3 €",
         "",
     ),
+    "replace, and ask": (
+        lambda: Shop(always(before_call, Replace({"loaves": 100}, "why")), asking(before_call)),
+        [100],
+        '[The check judge (why) changed the arguments of this call. It ran with {"loaves": 100}]\n'
+        "100 sold at 3 €",
+        "",
+    ),
+    "replace, and ask about the result": (
+        lambda: Shop(always(before_call, Replace({"loaves": 100}, "why")), asking(after_result)),
+        [100],
+        '[The check judge (why) changed the arguments of this call. It ran with {"loaves": 100}]\n'
+        "100 sold at 3 €",
+        "",
+    ),
     "refuse": (lambda: Shop(always(before_call, Refuse("at most 100"))), [], "at most 100", "refused"),
     "yes": (lambda: Shop(asking(before_call)), [200], "200 sold at 3 €", ""),
     "no": (

@@ -202,6 +202,9 @@ VERDICTS: dict[str, Callable[[], list[Any]]] = {
     "replaced": lambda: [judging(after_answer, Replace("It is secret.", "why"))],
     "refused": lambda: [judging(after_answer, Refuse("why"))],
     "asked": lambda: [judging(after_answer, AskPerson("Say it?"))],
+    "asked, and replaced": lambda: [
+        judging(after_answer, AskPerson("Say it?"), Replace("It is secret.", "why")),
+    ],
     "unsent": lambda: [judging(before_request, AskPerson("Ask it?"))],
     "failed": lambda: [judging(after_answer, fails)],
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from stenolog.adapters.tools.calls import USER, editor_in_words
@@ -14,14 +15,17 @@ from stenolog.domain.lanes.handoffs import is_of_handoff, taking_over
 from stenolog.domain.lanes.state import address
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.values import CallRef, Control, ToolQuestion
-from stenolog.domain.verdict import Verdict, is_released, verdict_of
+from stenolog.domain.verdict import Verdict, is_released, own_meta, verdict_of
 from stenolog.projections.views.tool_pairs import ToolCallIndex
 
 from .order import ReplayPoint
 
 
 class RecordedAnswer(NamedTuple):
-    """Recorded answer or error of a model call, its position, and the edit that a check made of it."""
+    """Recorded answer or error of a model call, its position, and the edit that a check made of it.
+
+    An answer that was held back is an error here, with the edit that was made when it was let pass.
+    """
 
     position: int
     event: AssistantMessage | LlmError
@@ -78,27 +82,30 @@ class RecordedResult(NamedTuple):
 
 def recorded_answers(entries: list[Entry]) -> Iterator[RecordedAnswer]:
     """Yield the answers and errors of the model calls that the log has."""
-    for at, entry in enumerate(entries):
+    edits = _edits(entries)
+    for entry in entries:
         match entry.event:
             # One that was held back was given by an error, and counts again without a call.
             case AssistantMessage(purpose="answer", replaces=None) as event if not is_released(event):
-                yield RecordedAnswer(entry.position, event, _edit(entries[at + 1 : at + 2], entry.position))
+                yield RecordedAnswer(entry.position, event, edits.get(entry.position))
             # A call that a check refused has no receipt: it was not made.
             case LlmError() as event if event.receipt or (verdict_of(event) and not event.in_context):
-                yield RecordedAnswer(entry.position, event)
+                yield RecordedAnswer(entry.position, event, edits.get(entry.position))
             case _:
                 pass
 
 
-def _edit(following: Sequence[Entry], position: int) -> AssistantMessage | None:
-    """Return what a check put in place of the answer at a position, in one transaction with it."""
-    for entry in following:
-        match entry.event:
-            case AssistantMessage(replaces=replaced) as edit if replaced == position and verdict_of(edit):
-                return edit
+def _edits(entries: Sequence[Entry]) -> dict[int, AssistantMessage]:
+    """Return what checks put in place of answers, in one transaction with them, by their positions."""
+    found = dict[int, AssistantMessage]()
+    for before, entry in pairwise(entries):
+        match before.event, entry.event:
+            case AssistantMessage() as answer, AssistantMessage(replaces=int(replaced)) as edit:
+                if replaced == before.position and verdict_of(edit):
+                    found[own_meta(answer).get("held", replaced)] = edit
             case _:
                 pass
-    return None
+    return found
 
 
 def recorded_results(entries: list[Entry]) -> Iterator[RecordedResult]:

@@ -156,7 +156,7 @@ class _ModelCall:
             return None
         from .judging import AnswerJudge  # late, as most agents have neither
 
-        return AnswerJudge(self.journal, self.call_log, effect, agent, self._mentioned)
+        return AnswerJudge(self.journal, self.call_log, effect, agent, self.model, self._mentioned)
 
     async def run(self) -> None:
         self.executor.cuts.warn(self.lane.address, self.request, self.journal)
@@ -219,11 +219,7 @@ class _ModelCall:
             answer = answer._replace(usage=answer.usage.since(spent))
         to = self._mentioned(text_of(tuple(answer.parts)))
         said = self.agent.with_metadata(self.ongoing.answered(answer, self.watch(), to))
-        if self.judge is None:
-            return said
-        if isinstance(self.model, RecordedModel):
-            return self.judge.recorded(said, self.model.edit(self.lane.address))
-        return await self.judge.judged(said)
+        return said if self.judge is None else await self.judge.judged(said)
 
     async def _stream(self, breaker: LaneBreaker) -> ModelResponse:
         """Return the model's answer, and report the outcome to the breaker."""

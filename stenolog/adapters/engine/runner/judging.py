@@ -25,6 +25,7 @@ from stenolog.adapters.engine.journal.journal import Journal
 from stenolog.adapters.engine.journal.live_state import LiveState
 from stenolog.adapters.engine.output import BY, fault, refusals, refused
 from stenolog.adapters.engine.situation import Situation
+from stenolog.adapters.models.base import Model, RecordedModel
 from stenolog.domain.events import AssistantMessage, ErrorCategory, Event, LlmError, UserMessage
 from stenolog.domain.lanes.effects import CallModel, as_error
 from stenolog.domain.lanes.state import address
@@ -56,12 +57,14 @@ class AnswerJudge:
         in_log_thread: InLogThread,
         effect: CallModel,
         agent: Agent,
+        model: Model,
         mentioned: Callable[[str], Iterable[str]],
     ) -> None:
         self.journal = journal
         self.in_log_thread = in_log_thread
         self.effect = effect
         self.agent = agent
+        self.model = model
         self.mentioned = mentioned
         self.holds = Holds()
         self._edit: AssistantMessage | None = None
@@ -89,6 +92,8 @@ class AnswerJudge:
 
     async def judged(self, answer: AssistantMessage) -> AssistantMessage | LlmError:
         """Return the answer, or the error that says why it does not count."""
+        if isinstance(self.model, RecordedModel):
+            return self._recorded(answer, self.model.edit(self.effect.lane.address))
         if wrong := self._unfit(answer):
             return await self._refused(answer, BY, wrong)
         now, verdicts = answer, list[Verdict]()
@@ -153,7 +158,7 @@ class AnswerJudge:
         # By the words that count.
         return replace(answer, to=[*self.mentioned(now.text)])
 
-    def recorded(self, answer: AssistantMessage, edit: AssistantMessage | None) -> AssistantMessage:
+    def _recorded(self, answer: AssistantMessage, edit: AssistantMessage | None) -> AssistantMessage:
         """Return an answer of a replay, with the edit of its record."""
         self._edit = edit
         return answer if edit is None else replace(answer, to=[*self.mentioned(edit.text)])
