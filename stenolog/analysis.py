@@ -19,6 +19,7 @@ from .projections.analysis.explain import Explanation, Reason, explain, why
 from .projections.analysis.knowledge import view
 from .projections.analysis.provider_bill import Bill, Unexplained
 from .projections.analysis.retry import Case, Change, Here, Tried, built, cases, sample, tried
+from .projections.analysis.runs.comparison import Comparison, Divergence, compare
 from .projections.analysis.whatif import WhatIf, whatif
 from .projections.context_curve import ContextCurve, context_curve
 from .projections.fold import transitions
@@ -39,8 +40,10 @@ __all__ = [
     "Case",
     "Certificate",
     "Change",
+    "Comparison",
     "Context",
     "ContextCurve",
+    "Divergence",
     "Explanation",
     "Here",
     "Price",
@@ -64,6 +67,7 @@ __all__ = [
     "cases",
     "certify",
     "changes",
+    "compare",
     "context",
     "context_curve",
     "cost",
