@@ -20,6 +20,7 @@ from .projections.analysis.knowledge import view
 from .projections.analysis.provider_bill import Bill, Unexplained
 from .projections.analysis.retry import Case, Change, Here, Tried, built, cases, sample, tried
 from .projections.analysis.runs.comparison import Comparison, Divergence, compare
+from .projections.analysis.runs.majority import Leaving, Majority, majority
 from .projections.analysis.whatif import WhatIf, whatif
 from .projections.context_curve import ContextCurve, context_curve
 from .projections.fold import transitions
@@ -46,6 +47,8 @@ __all__ = [
     "Divergence",
     "Explanation",
     "Here",
+    "Leaving",
+    "Majority",
     "Price",
     "Prices",
     "Reached",
@@ -76,6 +79,7 @@ __all__ = [
     "diff",
     "drift",
     "explain",
+    "majority",
     "members_after",
     "price_table",
     "prices_of",

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import stenolog
 from stenolog import AssistantMessage, Entry, LlmError, ModeSwitch, ToolResult, UserMessage
-from stenolog.analysis import Comparison, compare
+from stenolog.analysis import Comparison, compare, majority
 from stenolog.domain.codec import REGISTRY
 from stenolog.errors import StenologError
 from stenolog.events import CallRef, Control, Unknown
@@ -267,3 +267,19 @@ def test_a_planted_difference_is_found_at_its_step_and_swaps_are_none(seeds: ran
             missed.append((seed, pair.kind, pair.at, found(comparison), found(back)))
 
     assert missed == []
+
+
+@seeds(2, slow=20)
+def test_each_run_leaves_the_majority_at_its_own_difference(seeds: range, tmp_path: Path) -> None:
+    for seed in seeds:
+        pair = planted(len(KINDS) * seed + seed % 4, tmp_path)
+        same = [renamed(Random(n), swapped(Random(n), [*pair.before], 0)[0]) for n in range(3)]
+
+        found = majority([pair.before, *same, pair.after])
+
+        firsts = {each.run: each.comparison.first for each in found.others}
+        assert found.run < 4
+        assert [run for run, first in firsts.items() if first] == [4]
+        assert {each.stay for each in found.others if each.run == 4} == {4}
+        assert firsts[4] is not None
+        assert firsts[4].after == pair.at[1]

@@ -112,6 +112,37 @@ def test_whatever_compares_two_requests_gives_the_same_answer(
         assert " ".join(words.split()) in " ".join(text.split())
 
 
+def test_what_runs_had_read_before_they_part_has_the_entries_of_both(
+    cli: Callable[..., Any],
+) -> None:
+    with stenolog.open("talks.db") as log:
+        for name, words in (("one", "Wait."), ("two", "")):
+            talk = log[name]
+            talk.join("coder", model="gpt-5")
+            talk.append(UserMessage("Ship it.", to=["coder"]))
+            call = ToolCall(id=f"{name}-call", name="look")
+            talk.append(AssistantMessage(agent="coder", tool_calls=[call]))
+            talk.append(ToolResult(call_id=call.id, name="look", text="green"))
+            if words:
+                talk.append(AssistantMessage(agent="reviewer", text=words))
+            talk.append(AssistantMessage(agent="coder", text=words or "Shipped."))
+            if not words:
+                talk.append(AssistantMessage(agent="reviewer", text="Wait."))
+        with TestClient(stenolog.inspector(log, token=""), base_url="http://127.0.0.1") as web:
+            page = web.get("/compare?run=one&run=two").text
+
+    data = cli("compare", "one", "two", "--json").data
+    drawn = cli("compare", "one", "two", "--exit-code")
+
+    assert (data["first"]["before"], data["first"]["after"]) == (6, 5)
+    assert [(each["sign"], each["first"]) for each in data["requests"]["changes"]] == [("-", 5)]
+    assert drawn.status == 1
+    for text in (drawn.out, page):
+        assert "Shipped." in text
+        assert "gone: attributed" in text
+    assert '/c/one?at=5"' in page
+
+
 # One wording: every command, page and file that shows a tool call says the same of what came of it.
 
 

@@ -44,6 +44,8 @@ TWINS = {
     ],
     "/proof.json/demo": ["check", "log", "demo", "--requests"],
     "/entry.json/demo?at=5": ["explain", "entry", "demo", "5"],
+    "/compare.json?run=demo&run=other&agent=coder": ["compare", "demo", "other", "--agent", "coder"],
+    "/compare.json?run=demo&run=other&run=demo&calls=1": ["compare", "demo", "other", "demo", "--calls"],
 }
 
 
@@ -51,6 +53,7 @@ TWINS = {
 def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
     db = tmp_path_factory.mktemp("twins") / "talks.db"
     printed(db, "demo")
+    printed(db, "fork", "demo", "--after", "9", "--name", "other")
     return db
 
 

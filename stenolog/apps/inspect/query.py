@@ -65,6 +65,10 @@ class Query:
         """Return a parameter as it was written."""
         return self._request.query_params.get(name, default)
 
+    def values(self, name: str) -> list[str]:
+        """Return every value of a parameter that is not blank."""
+        return [word for word in self._request.query_params.getlist(name) if word.strip()]
+
     def header(self, name: str) -> str:
         """Return a header of the request, or ""."""
         return self._request.headers.get(name, "")
@@ -163,7 +167,7 @@ class Query:
 
     @cached_property
     def _edits(self) -> list[str]:
-        return [word for word in self._request.query_params.getlist("edit") if word.strip()]
+        return self.values("edit")
 
     def _left_out(self, written: str) -> int:
         if not is_number(written):

@@ -14,6 +14,7 @@ from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.lanes.triggers import response_of
 from stenolog.domain.values import Usage
 from stenolog.projections.analysis.cache.calls import CacheCall, cost_anew, is_call
+from stenolog.projections.analysis.cache.changes import ONE_LOG, Twins
 from stenolog.projections.analysis.cache.difference import RequestDiff, diff
 from stenolog.projections.analysis.cache.stated import UNKNOWN
 from stenolog.projections.requests import Request
@@ -55,12 +56,12 @@ class Difference(NamedTuple):
 def difference(before: AskedRequest, after: AskedRequest) -> Difference:
     """Return the difference between two requests, of one conversation or of a fork and its parent."""
     then, now = before.request(), after.request()
-    between = [*_between(before, after)]
+    between, twins = [*_between(before, after)], _twins(before, after)
     answer = _answer(before, after) if between else None
     call = answer and read_by(after.conversation, answer)
     card = before.conversation.settings(at=before.at).cards.get(now.agent)
     usage: Usage | None = getattr(answer.event, "usage", None) if answer else None
-    differences = diff(then, now, between, card, usage)
+    differences = diff(then, now, between, card, usage, twins)
     model = str(now.body.get("model", ""))
     cost = call.cost(listed()) if call else cost_anew(differences.again, model, listed())
     return Difference(then, now, differences, call, cost)
@@ -90,6 +91,13 @@ def _between(before: AskedRequest, after: AskedRequest) -> Iterable[Entry]:
     return after.conversation.entries(
         min(common(before.conversation, after.conversation), after.at), after.at
     )
+
+
+def _twins(before: AskedRequest, after: AskedRequest) -> Twins:
+    if before.conversation.name == after.conversation.name:
+        return ONE_LOG
+    shared = range(1, common(before.conversation, after.conversation) + 1)
+    return Twins(dict(zip(shared, shared, strict=True)))
 
 
 def common(one: Conversation, other: Conversation) -> int:

@@ -6,9 +6,9 @@ a fork or its parent; conditions alone (`policy=`, `without=`) are compared with
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from stenolog.adapters.conversation.log import Conversation
 from stenolog.apps.inspect.page import Page, has_request
 from stenolog.apps.inspect.query import Query
 from stenolog.apps.inspect.request_view.sent import explained_and_sent
@@ -86,15 +86,17 @@ def view(query: Query) -> dict[str, Any]:
         found = asked_difference(query)
     except InvalidEventError as error:
         return {**place, "found": None, "message": str(error)}
-    diff = found.diff
+    diff, fork = found.diff, query.word("fork")
+    earlier = query.log[fork] if fork else query.conversation
     return {
         **place,
         "found": found,
         "message": "",
         "lacking": _lacking(query),
         "first": cause_words(diff.first) if diff.first else "",
-        "bars": _bars(found),
-        "lines": _lines(query, diff.changes[:MOST]),
+        "bars": bars(found),
+        "earlier": earlier.name,
+        "lines": shown_changes(found, earlier, query.conversation),
         "more": max(0, len(diff.changes) - MOST),
         "width": WIDTH,
     }
@@ -107,7 +109,8 @@ def _lacking(query: Query) -> str:
     return explained_and_sent(query)[1].bill.note
 
 
-def _bars(found: Difference) -> tuple[Bar, Bar]:
+def bars(found: Difference) -> tuple[Bar, Bar]:
+    """Return the bars of both requests, on one scale."""
     before, after, shared = found.diff.tokens_before, found.diff.tokens_after, found.diff.shared.tokens
     scale = WIDTH / max(before, after, 1)
     sizes = [(min(shared, tokens), tokens) for tokens in (before, after)]
@@ -115,20 +118,22 @@ def _bars(found: Difference) -> tuple[Bar, Bar]:
     return one, other
 
 
-def _lines(query: Query, changes: Sequence[PartChange]) -> list[ShownChange]:
+def shown_changes(found: Difference, before: Conversation, after: Conversation) -> list[ShownChange]:
+    """Return the changes as a page shows them, between requests of these conversations."""
     left, made = MOST_SPANS, []
-    for change in changes:
-        spans = _spans(_with_words(query, change), left)
+    for change in found.diff.changes[:MOST]:
+        conversation = before if change.sign == "-" else after
+        spans = _spans(_with_words(conversation, change), left)
         left -= len(spans)
         rule = change.rule or change.was
-        made.append(ShownChange(change, RULES.get(rule, ""), spans, _run(query, change)))
+        made.append(ShownChange(change, RULES.get(rule, ""), spans, _run(conversation, change)))
     return made
 
 
-def _with_words(query: Query, change: PartChange) -> PartChange:
+def _with_words(conversation: Conversation, change: PartChange) -> PartChange:
     if change.text or change.parts > 1 or not change.first or change.sign == "-":
         return change
-    found = query.conversation.entries(change.first - 1, change.first)
+    found = conversation.entries(change.first - 1, change.first)
     return change._replace(text=next((describe(entry)[1] for entry in found), ""))
 
 
@@ -158,11 +163,11 @@ def _shortened(text: str) -> str:
     return f"{text[:LONGEST]} … {len(text) - LONGEST:,} characters more"
 
 
-def _run(query: Query, change: PartChange) -> tuple[tuple[int, str, str], ...]:
+def _run(conversation: Conversation, change: PartChange) -> tuple[tuple[int, str, str], ...]:
     if change.parts == 1 or not change.first:
         return ()
     last = min(change.last, change.first + IN_RUN - 1)
-    found = query.conversation.entries(change.first - 1, last)
+    found = conversation.entries(change.first - 1, last)
     return tuple((entry.position, *_who_and_words(describe(entry))) for entry in found)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -58,9 +59,35 @@ class PartChange(NamedTuple):
                 return self.rule if self.rule == self.was else f"{self.was} → {self.rule}"
 
 
-def changes(before: Request, after: Request) -> tuple[PartChange, ...]:
-    """Return what came, went or changed: the prefix's first, then in the log's order."""
-    return tuple(_runs(_changes(_Side(before), _Side(after))))
+class Twins:
+    """The positions of the same entries in two logs. `given` are those of the second by those of the first.
+
+    None: the requests are of one log.
+    """
+
+    def __init__(self, given: Mapping[int, int] | None = None) -> None:
+        self._given = given
+        self._known = sorted(given or ())
+        self._back = {later: earlier for earlier, later in (given or {}).items()}
+
+    def in_second(self, position: int) -> float:
+        """Return the place in the second log; one between two entries if the second has no such entry."""
+        if self._given is None or position in self._given:
+            return position if self._given is None else self._given[position]
+        before = bisect_left(self._known, position)
+        return (self._given[self._known[before - 1]] if before else 0) + 1 - 1 / (1 + position)
+
+    def in_first(self, position: int) -> int:
+        """Return the position in the first log; 0 if it has no such entry."""
+        return position if self._given is None else self._back.get(position, 0)
+
+
+ONE_LOG = Twins()
+
+
+def changes(before: Request, after: Request, twins: Twins = ONE_LOG) -> tuple[PartChange, ...]:
+    """Return what came, went or changed: the prefix's first, then in the second log's order."""
+    return tuple(_runs(_changes(_Side(before, twins.in_second), _Side(after), twins)))
 
 
 def counted(found: Iterable[PartChange]) -> list[PartChange]:
@@ -71,22 +98,29 @@ def counted(found: Iterable[PartChange]) -> list[PartChange]:
     return sorted(map(_as_one, groups.values()), key=lambda one: (-abs(one.tokens), one))
 
 
+class _Placed(NamedTuple):
+    """A part of a request, and the places of its entries in the second log."""
+
+    part: RequestPart
+    places: tuple[float, ...]
+
+
 class _Match(NamedTuple):
     """A part of the first request and the same part of the second; None if missing."""
 
-    before: RequestPart | None
-    after: RequestPart | None
+    before: _Placed | None
+    after: _Placed | None
 
     @property
-    def sort_key(self) -> tuple[bool, int, bool]:
-        """The order of changes: the prefix's first, then by position."""
-        part = self.after or self.before
-        assert part is not None
-        return part.rule not in FRONT, min(part.positions, default=0), self.after is not None
+    def sort_key(self) -> tuple[bool, float, bool]:
+        """The order of changes: the prefix's first, then by place."""
+        placed = self.after or self.before
+        assert placed is not None
+        return placed.part.rule not in FRONT, min(placed.places, default=0), self.after is not None
 
 
-def _matches(before: Iterable[RequestPart], after: Iterable[RequestPart]) -> list[_Match]:
-    """Return both requests' parts, matched by rule and positions, by subject, or by the prefix's rule.
+def _matches(before: Iterable[_Placed], after: Iterable[_Placed]) -> list[_Match]:
+    """Return both requests' parts, matched by rule and places, by subject, or by the prefix's rule.
 
     What a rule added matches only what the same rule added.
     """
@@ -99,13 +133,13 @@ def _matches(before: Iterable[RequestPart], after: Iterable[RequestPart]) -> lis
 
 
 def _matched(
-    left: Iterable[RequestPart],
-    right: Iterable[RequestPart],
-    key: Callable[[RequestPart], Hashable | None],
+    left: Iterable[_Placed],
+    right: Iterable[_Placed],
+    key: Callable[[_Placed], Hashable | None],
     found: list[_Match],
-) -> tuple[list[RequestPart], list[RequestPart]]:
+) -> tuple[list[_Placed], list[_Placed]]:
     """Match the parts of one key in order; return both sides' unmatched ones; None is no key."""
-    waiting: dict[Hashable, deque[RequestPart]] = defaultdict(deque)
+    waiting: dict[Hashable, deque[_Placed]] = defaultdict(deque)
     for part in right:
         waiting[key(part)].append(part)
     rest = []
@@ -119,29 +153,30 @@ def _matched(
     return rest, [part for parts in waiting.values() for part in parts]
 
 
-def _exactly(part: RequestPart) -> Hashable | None:
-    return part.rule, part.positions
+def _exactly(placed: _Placed) -> Hashable | None:
+    return placed.part.rule, placed.places
 
 
-def _by_origin(part: RequestPart) -> Hashable | None:
-    return None if part.disposition == "added" or part.rule in FRONT else part.positions[:1] or None
+def _by_origin(placed: _Placed) -> Hashable | None:
+    part = placed.part
+    return None if part.disposition == "added" or part.rule in FRONT else placed.places[:1] or None
 
 
-def _by_rule(part: RequestPart) -> Hashable | None:
-    return part.rule if part.rule in FRONT else None
+def _by_rule(placed: _Placed) -> Hashable | None:
+    return placed.part.rule if placed.part.rule in FRONT else None
 
 
 class _Side:
-    """One request: its parts' texts, and what it left out."""
+    """One request: its parts' texts, their `place` in the second log, and what it left out."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, place: Callable[[int], float] = float) -> None:
         self.request = request
         self.messages = messages(request)
+        self.placed = [_Placed(part, tuple(map(place, part.positions))) for part in request.parts]
         self._parts = Counter(part.message for part in request.parts)
 
-    def dropped_by(self, part: RequestPart) -> str:
-        where = part.positions[0] if part.positions else 0
-        return omission_rule(self.request.omissions, where)
+    def dropped_by(self, position: float) -> str:
+        return omission_rule(self.request.omissions, int(position)) if position == int(position) else ""
 
     def text(self, part: RequestPart) -> str:
         return part_text(self.request, part, self._parts[part.message] == 1)
@@ -154,12 +189,15 @@ class _Side:
         return part.rule, part.disposition, written
 
 
-def _changes(before: _Side, after: _Side) -> Iterator[PartChange]:
-    for old, new in _matches(before.request.parts, after.request.parts):
+def _changes(before: _Side, after: _Side, twins: Twins) -> Iterator[PartChange]:
+    for left, right in _matches(before.placed, after.placed):
+        old, new = left and left.part, right and right.part
         if old is None and new is not None:
-            yield _change("+", new, before.dropped_by(new), new.rule, 0, new.tokens_out, after.text(new))
-        elif new is None and old is not None:
-            yield _change("-", old, old.rule, after.dropped_by(old), old.tokens_out, 0, before.text(old))
+            was = before.dropped_by(twins.in_first(new.positions[0]) if new.positions else 0)
+            yield _change("+", new, was, new.rule, 0, new.tokens_out, after.text(new))
+        elif new is None and old is not None and left is not None:
+            rule = after.dropped_by(left.places[0] if left.places else 0)
+            yield _change("-", old, old.rule, rule, old.tokens_out, 0, before.text(old))
         elif old is not None and new is not None and not _same_form(before, old, after, new):
             change = _change("~", new, old.rule, new.rule, old.tokens_out, new.tokens_out, after.text(new))
             yield change._replace(text_before=before.text(old))

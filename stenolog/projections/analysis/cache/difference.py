@@ -26,7 +26,7 @@ from stenolog.projections.requests.recipe import at_pointer
 
 from ..word_diff import word_diff
 from .causes import Cause, FirstChange, How, cause_of
-from .changes import PartChange, changes
+from .changes import ONE_LOG, PartChange, Twins, changes
 from .prompts import Prompt, prompt_of
 
 SECTIONS: tuple[Section, ...] = ("model", "tools", "system", "setting")
@@ -116,12 +116,13 @@ def diff(
     between: Sequence[Entry] = (),
     card: AgentCard | None = None,
     usage: Usage | None = None,
+    twins: Twins = ONE_LOG,
 ) -> RequestDiff:
     """Return the difference between two requests of one API.
 
     `between` are the entries that the later one has beside the earlier one: one of them caused the first
-    change. `card` is the agent's at the earlier one, `usage` what the later one was billed. Tokens of both
-    are at the later one's rate.
+    change. `card` is the agent's at the earlier one, `usage` what the later one was billed. `twins` are the
+    entries that both have, if they are of two logs. Tokens of both are at the later one's rate.
     """
     before = before.at_rate(after.rate)
     then, now = _prompts(before, after)
@@ -141,7 +142,7 @@ def diff(
         after.tokens,
         around,
         not around and _are_same(first, last),
-        changes(before, after),
+        changes(before, after, twins),
     )
 
 

@@ -6,8 +6,6 @@ and what its request could hold; to a result its call; to a message or a setting
 
 from __future__ import annotations
 
-import sys
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
@@ -19,9 +17,11 @@ from stenolog.domain.parts import says_something
 from stenolog.projections.messages.json_fields import same_from_start
 from stenolog.projections.views.tool_pairs import CallKey
 
+from ..cache.changes import Twins
 from .steps import ORDERED, UNORDERED, Mask, Step, StepKind, Stream, steps
 
 T = TypeVar("T")
+NEVER = 1 << 62
 MOST_PAIRS = 4_000_000
 """Pairs of steps up to which a longest common sequence is looked for; beyond, they are matched in order."""
 
@@ -71,13 +71,14 @@ def compare(
     `calls` and `mask` are those of `steps`.
     """
     logs = [*before], [*after]
-    shared = _same_beginning(*logs)
-    one, other = ([*_of_agent(steps(log, calls=calls, mask=mask), agent)] for log in logs)
+    shared = same_from_start(*([entry.digest for entry in log] for log in logs))
+    one, other = (steps_of(log, agent=agent, calls=calls, mask=mask) for log in logs)
     return compared(one, other, shared)
 
 
-def _same_beginning(before: Sequence[Entry], after: Sequence[Entry]) -> int:
-    return same_from_start(*([entry.digest for entry in log] for log in (before, after)))
+def steps_of(entries: Iterable[Entry], *, agent: str, calls: bool, mask: Mask) -> list[Step]:
+    """Return the steps of a run that an agent took, or that it could read; "" for all agents."""
+    return [*_of_agent(steps(entries, calls=calls, mask=mask), agent)]
 
 
 def compared(before: Sequence[Step], after: Sequence[Step], shared: int = 0) -> Comparison:
@@ -183,17 +184,13 @@ def _pairs(before: Sequence[Step], after: Sequence[Step]) -> Iterator[tuple[Step
 
 def _slots(before: Sequence[Step], after: Sequence[Step], twins: Mapping[int, int]) -> list[_Slot]:
     """Return the differing steps, in the order of the earlier run."""
-    ends = [(twins[step.position], step.position) for step in before if step.position in twins]
-    ends.sort()
+    place = Twins({later: earlier for earlier, later in twins.items()}).in_second
     streams, others = _by(before, _stream), _by(after, _stream)
-    found = []
-    for stream in dict.fromkeys((*streams, *others)):
-        for one, other in _gaps(streams.get(stream, ()), others.get(stream, ()), twins):
-            if one is not None:
-                found.append(_Slot((one, other), one.position))
-            elif other is not None:
-                nth = bisect_left(ends, (other.position, 0))
-                found.append(_Slot((one, other), ends[nth - 1][1] + 0.5 if nth else 0.5))
+    found = [
+        _Slot((one, other), one.position if one is not None else place(other.position if other else 0))
+        for stream in dict.fromkeys((*streams, *others))
+        for one, other in _gaps(streams.get(stream, ()), others.get(stream, ()), twins)
+    ]
     return sorted(found, key=lambda slot: slot.order)
 
 
@@ -269,11 +266,11 @@ class _Causes:
 
 
 class _Read:
-    """What some differing steps of one run could lead to, as its steps are taken in order."""
+    """Reading of one run in order: its later steps that some differing ones could have led to."""
 
     def __init__(self, lanes: Iterable[str]) -> None:
         self.intervened = False
-        self._first = dict.fromkeys(lanes, sys.maxsize)
+        self._first = dict.fromkeys(lanes, NEVER)
         self._streams: set[Stream] = set()
         self._answers: set[int] = set()
         self._decided: set[CallKey] = set()

@@ -122,7 +122,7 @@ def call_text(call: Mapping[str, Any]) -> str:
 
 
 class _Reader:
-    """What is known of a log while its entries become steps."""
+    """Facts of a log that are known while its entries become steps."""
 
     def __init__(self, log: Sequence[Entry], calls: bool, mask: Mask) -> None:
         self.log = log
@@ -148,7 +148,9 @@ class _Reader:
             case events.LlmError():
                 lane = address(event.agent, event.task)
                 stream = self._attempts(self._lane(lane), "answer")
-                made = self._made(entry, "error", stream, before, lane=lane, view=_view(entry, event.receipt))
+                made = self._step_of(
+                    entry, "error", stream, before, lane=lane, view=_view(entry, event.receipt)
+                )
             case events.ToolResult():
                 call = pair.call if pair is not None else None
                 made = self._of_call(entry, "result", call, before)
@@ -164,10 +166,10 @@ class _Reader:
             case events.ModeSwitch():
                 made = self._switch(entry, event, before)
             case events.Unknown(topic=topic):
-                made = self._made(entry, "unknown", ("unknown", topic), before)
+                made = self._step_of(entry, "unknown", ("unknown", topic), before)
         return made
 
-    def _made(self, entry: Entry, kind: StepKind, stream: Stream, settings: Settings, **more: Any) -> Step:
+    def _step_of(self, entry: Entry, kind: StepKind, stream: Stream, settings: Settings, **more: Any) -> Step:
         event = entry.event
         aside = kind == "error" or not getattr(event, "in_context", True)
         found = self._content(event)
@@ -184,7 +186,7 @@ class _Reader:
             self._streams[key] = (*attempts[1:], text)
             self._named[entry.id, index] = Call(key, entry.id, call.id, call.name, answer.agent, answer.task)
         view = _view(entry, answer.receipt)
-        return self._made(
+        return self._step_of(
             entry, "answer", ("answer", *stream), before, lane=lane, view=view, attempts=attempts
         )
 
@@ -197,7 +199,7 @@ class _Reader:
             stream: Stream = (kind, event.name, *map(self._lane, event.to))
         else:
             stream = (kind, *self._streams[call.key])
-        return self._made(entry, kind, stream, before, call=call)
+        return self._step_of(entry, kind, stream, before, call=call)
 
     def _message(self, entry: Entry, message: events.UserMessage, before: Settings) -> Step:
         for where in message.to:
@@ -207,13 +209,13 @@ class _Reader:
                 self._briefs[brief] += 1
         author = self._lane(message.author)
         stream = "message", message.author_kind, author, *map(self._lane, message.to)
-        return self._made(entry, "message", stream, before)
+        return self._step_of(entry, "message", stream, before)
 
     def _switch(self, entry: Entry, switch: events.ModeSwitch, before: Settings) -> Step | None:
         if not self._content(switch) and switch.hides is switch.context_from is events.UNCHANGED:
             return None
         named = sorted({*switch.agents, *switch.cards, *switch.joins, *switch.leaves})
-        return self._made(entry, "setting", ("setting", *named), before)
+        return self._step_of(entry, "setting", ("setting", *named), before)
 
     def _lane(self, where: str) -> str:
         return self._lanes.get(where, where)
@@ -252,10 +254,10 @@ class _Reader:
                 return value
 
     def _masked(self, text: str) -> str:
-        def known(word: re.Match[str]) -> str:
+        def without_id(word: re.Match[str]) -> str:
             return ID if word[0] in self._ids or word[0] in self._lanes else word[0]
 
-        return self._mask_more(PROVIDERS_ID.sub(ID, WORD.sub(known, text)))
+        return self._mask_more(PROVIDERS_ID.sub(ID, WORD.sub(without_id, text)))
 
 
 def _ids(log: Iterable[Entry]) -> Iterable[str]:

@@ -1,0 +1,103 @@
+"""Output of `compare`: where runs go different ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from stenolog.apps.cli.lines import Piece, counted, line
+from stenolog.apps.views.runs import Beside, ManyRuns, TwoRuns
+from stenolog.projections.analysis.word_diff import Span
+from stenolog.projections.terminal_text import one_line
+from stenolog.projections.views.lines import EntryLine
+
+from .difference import difference_drawn
+from .layout import Cell, heading, table, wrapped
+
+ROWS = 12
+"""So many changed lines of a text are shown."""
+
+
+def two_runs_drawn(found: TwoRuns) -> Iterator[Piece]:
+    """Yield two runs: what is the same, the first difference, its reasons, what followed."""
+    comparison = found.comparison
+    yield wrapped((" ↔ ".join(found.names), "bold cyan"))
+    shared = f"{counted(comparison.shared, 'entry', 'entries')} shared, " if comparison.shared else ""
+    yield line(("the same  ", "dim"), f"{shared}{counted(comparison.same, 'step')}")
+    if found.first is None:
+        yield line(("no difference", "green"))
+    else:
+        yield heading("First difference")
+        yield _steps([found.first], found.names)
+        yield from _changed_lines(found.words)
+        yield from _requests(found)
+    for title, shown, number in (
+        ("What followed from it", found.followed, len(comparison.followed)),
+        ("Also different, for no recorded reason", found.others, len(comparison.others)),
+    ):
+        if shown:
+            yield heading(f"{title}: {counted(number, 'step')}")
+            yield _steps(shown, found.names)
+            if number > len(shown):
+                yield line((f"{number - len(shown):,} more: --json has all", "dim"))
+    if comparison.asides:
+        asides = counted(len(comparison.asides), "failed call or note", "failed calls or notes")
+        yield wrapped((f"changed nothing  {asides}", "dim"))
+
+
+def _requests(found: TwoRuns) -> Iterator[Piece]:
+    if found.requests is None:
+        return
+    yield heading("What was read before it")
+    yield from difference_drawn(found.requests.diff, found.requests.before, found.requests.after)
+    if not found.requests.diff.changes:
+        yield line(("the same was read: the model answered otherwise", "yellow"))
+
+
+def _steps(shown: Iterable[Beside], names: tuple[str, str]) -> Piece:
+    rows: list[tuple[Cell, ...]] = []
+    for each in shown:
+        sides = ((each.divergence.before, each.before), (each.divergence.after, each.after))
+        for sign, name, style, (position, words) in zip("-+", names, ("red", "green"), sides, strict=True):
+            rows.append(((sign, style), (name, "dim"), *_entry_cells(position, words)))
+    return table(("", "~RUN", ">ENTRY", "WHO", "*WHAT"), rows)
+
+
+def _entry_cells(position: int, words: EntryLine | None) -> tuple[Cell, ...]:
+    if words is None:
+        return "", "", ("nothing", "dim")
+    return f"{position:,}", words.who, one_line(words.what)
+
+
+def _changed_lines(spans: Iterable[Span]) -> Iterator[Piece]:
+    rows = [
+        (span.sign, row.strip())
+        for span in spans
+        if span.sign != "="
+        for row in span.text.split("\n")
+        if row.strip()
+    ]
+    for sign, row in rows[:ROWS]:
+        yield wrapped((f"{sign} {row}", "green" if sign == "+" else "red"), indent=2, hang=2)
+    if len(rows) > ROWS:
+        yield line((f"  {len(rows) - ROWS:,} more: --json has all", "dim"))
+
+
+def many_runs_drawn(found: ManyRuns) -> Iterator[Piece]:
+    """Yield many runs: where each leaves the majority."""
+    names, number = found.names, len(found.names)
+    yield wrapped(
+        ("compared with  ", "dim"), (names[found.majority.run], "bold cyan"), ", which most are like"
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for leaving, first in found.left:
+        same = f"{leaving.comparison.same:,}"
+        if first is None:
+            rows.append((names[leaving.run], same, "", "", ("no difference", "green"), "", ""))
+            continue
+        position = first.divergence.after or first.divergence.before
+        line_ = first.after or first.before
+        does, instead = (one_line(each.what) if each else "nothing" for each in (first.after, first.before))
+        who = line_.who if line_ else ""
+        stay = f"{leaving.stay} of {number}"
+        rows.append((names[leaving.run], same, f"{position:,}", who, (does, "yellow"), instead, stay))
+    yield table(("~RUN", ">SAME", ">ENTRY", "WHO", "*DOES", "*MAJORITY", ">AGREE"), rows)

@@ -1,0 +1,204 @@
+"""Runs side by side: where one goes another way, what it had read, and what followed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic_core import from_json
+
+from stenolog.domain.codec import REGISTRY
+from stenolog.domain.entry import Entry
+from stenolog.domain.events import ModeSwitch, Unknown
+from stenolog.projections.analysis.drift import masked
+from stenolog.projections.analysis.runs.comparison import Comparison, Divergence, compare
+from stenolog.projections.analysis.runs.majority import Leaving, Majority, majority
+from stenolog.projections.analysis.runs.prompts import prompt_difference
+from stenolog.projections.analysis.word_diff import Span, word_diff
+from stenolog.projections.views.lines import EntryLine, entry_line, in_words
+
+from .asked_request import AskedRequest
+from .differences import Difference, difference_data
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation.log import Conversation
+
+SHOWN = 8
+"""Differences that are listed of what followed."""
+
+
+class How(NamedTuple):
+    """The question to some runs: what of them is compared, and how exactly.
+
+    `calls`: only the calls of answers count, not their words. `loosely`: dates, ids and paths make no
+    difference.
+    """
+
+    agent: str = ""
+    calls: bool = False
+    loosely: bool = False
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of `compare` and `majority`."""
+        return {"agent": self.agent, "calls": self.calls, "mask": masked if self.loosely else str}
+
+
+class Beside(NamedTuple):
+    """A difference as it is shown: the entries of both runs in words, None in a run without one."""
+
+    divergence: Divergence
+    before: EntryLine | None
+    after: EntryLine | None
+
+
+class TwoRuns(NamedTuple):
+    """Two runs compared: the first difference, in words or of the requests before it, and what followed.
+
+    `words` are the stretches of what was said, or set, in both; `requests` is there if the difference is an
+    answer that both gave.
+    """
+
+    names: tuple[str, str]
+    comparison: Comparison
+    first: Beside | None
+    words: tuple[Span, ...]
+    requests: Difference | None
+    followed: tuple[Beside, ...]
+    others: tuple[Beside, ...]
+
+
+class ManyRuns(NamedTuple):
+    """Many runs: their names, the majority, and each run that left it, with its first difference."""
+
+    names: tuple[str, ...]
+    majority: Majority
+    left: tuple[tuple[Leaving, Beside | None], ...]
+
+
+def two_runs(before: Conversation, after: Conversation, how: How) -> TwoRuns:
+    """Return two conversations compared."""
+    logs = [*before.entries()], [*after.entries()]
+    comparison = compare(*logs, **how.options)
+    shown = _Shown(*logs)
+    first = comparison.first
+    requests = _requests(before, after, logs, comparison) if first is not None else None
+    return TwoRuns(
+        (before.name, after.name),
+        comparison,
+        None if first is None else shown.beside(first),
+        () if first is None or requests is not None else shown.word_changes(first),
+        requests,
+        tuple(shown.beside(each) for each in comparison.followed[:SHOWN]),
+        tuple(shown.beside(each) for each in comparison.others[:SHOWN]),
+    )
+
+
+def many_runs(conversations: Sequence[Conversation], how: How) -> ManyRuns:
+    """Return many conversations compared with the one that most are like."""
+    logs = [[*each.entries()] for each in conversations]
+    found = majority(logs, **how.options)
+    left = []
+    for each in found.others:
+        first = each.comparison.first
+        shown = _Shown(logs[found.run], logs[each.run])
+        left.append((each, None if first is None else shown.beside(first)))
+    return ManyRuns(tuple(each.name for each in conversations), found, tuple(left))
+
+
+def _requests(
+    before: Conversation,
+    after: Conversation,
+    logs: tuple[Sequence[Entry], Sequence[Entry]],
+    comparison: Comparison,
+) -> Difference | None:
+    """Return the difference of the requests before the first different answer."""
+    first = comparison.first
+    if first is None or first.kind != "answer" or not all(first.views):
+        return None
+    asked = [
+        AskedRequest(talk, lane, view, None, None, ())
+        for talk, lane, view in zip((before, after), first.lanes, first.views, strict=True)
+    ]
+    one, other = (each.request() for each in asked)
+    card = before.settings(at=first.views[0]).cards.get(one.agent)
+    return Difference(one, other, prompt_difference(one, other, logs, comparison.twins, card), None, None)
+
+
+class _Shown:
+    """The entries of two runs in words."""
+
+    def __init__(self, before: Iterable[Entry], after: Iterable[Entry]) -> None:
+        self._logs = [{entry.position: entry for entry in log} for log in (before, after)]
+
+    def beside(self, divergence: Divergence) -> Beside:
+        one, other = (entry and entry_line(entry) for entry in self._entries(divergence))
+        return Beside(divergence, one, other)
+
+    def word_changes(self, divergence: Divergence) -> tuple[Span, ...]:
+        one, other = self._entries(divergence)
+        return word_diff(_text(one), _text(other)) if one and other else ()
+
+    def _entries(self, divergence: Divergence) -> tuple[Entry | None, Entry | None]:
+        before, after = self._logs
+        return before.get(divergence.before), after.get(divergence.after)
+
+
+def _text(entry: Entry) -> str:
+    """Return what an entry says in full; of a setting a line for each field."""
+    event = entry.event
+    if isinstance(event, ModeSwitch):
+        return "".join(f"{line}\n" for line in _fields(from_json(REGISTRY.dump(event)[1])))
+    return "" if isinstance(event, Unknown) else in_words(event.parts)
+
+
+def _fields(value: Any, names: str = "") -> Iterator[str]:
+    """Yield the fields of JSON in lines, each with the names that lead to it."""
+    if isinstance(value, dict | list):
+        pairs = value.items() if isinstance(value, dict) else enumerate(value, 1)
+        for name, inner in pairs:
+            yield from _fields(inner, f"{names} {name}".strip())
+    else:
+        yield f"{names}: {value}"
+
+
+def two_runs_data(found: TwoRuns) -> dict[str, Any]:
+    """Return two runs compared, as JSON."""
+    comparison = found.comparison
+    return {
+        "runs": found.names,
+        "differ": comparison.first is not None,
+        "shared_entries": comparison.shared,
+        "same_steps": comparison.same,
+        "first": found.first and _beside_data(found.first),
+        "words": [span for span in found.words if span.sign != "="],
+        "requests": found.requests and difference_data(found.requests),
+        "followed": comparison.followed,
+        "others": comparison.others,
+        "asides": comparison.asides,
+    }
+
+
+def many_runs_data(found: ManyRuns) -> dict[str, Any]:
+    """Return many runs compared, as JSON."""
+    return {
+        "runs": found.names,
+        "differ": any(first is not None for _, first in found.left),
+        "majority": found.names[found.majority.run],
+        "left": [
+            {
+                "run": found.names[leaving.run],
+                "same_steps": leaving.comparison.same,
+                "stay": leaving.stay,
+                "first": first and _beside_data(first),
+            }
+            for leaving, first in found.left
+        ],
+    }
+
+
+def _beside_data(beside: Beside) -> dict[str, Any]:
+    words = {
+        name: line and line._asdict() for name, line in (("before", beside.before), ("after", beside.after))
+    }
+    return {**beside.divergence._asdict(), "words": words}
