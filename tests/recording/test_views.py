@@ -22,6 +22,7 @@ from stenolog.adapters.engine.replay import Replay
 from stenolog.apps.inspect.one_file.sent import sent_requests
 from stenolog.apps.views.asked_request import AskedRequest
 from stenolog.apps.views.checks import log_check
+from stenolog.context import LastN
 from stenolog.domain.errors import ReplayMismatchError
 from stenolog.domain.values import Receipt
 from stenolog.models import ModelRequest
@@ -30,7 +31,9 @@ from stenolog.projections.analysis.blame import blame
 from stenolog.projections.analysis.byte_ranges import byte_ranges, sent_request
 from stenolog.projections.analysis.explain import explain
 from stenolog.projections.analysis.knowledge import seen
-from stenolog.projections.analysis.retry import cases, tried
+from stenolog.projections.analysis.retry import Change, Here, built, cases, tried
+from stenolog.projections.formats import format_of
+from stenolog.projections.messages.body_digest import compact
 from stenolog.projections.requests import LaneId
 from stenolog.projections.requests.proofs import proofs
 from tests.cli.conftest import Ran, cli  # noqa: F401
@@ -168,6 +171,30 @@ def test_calls_of_a_recorded_log_are_built_again_as_they_were_sent(tap: Tap, api
     entries = list(tap.log[answer.conversation].entries())
 
     assert [one.what for one in tried(entries, cases(entries))] == ["same"] * 3
+
+
+def test_a_change_leaves_the_form_of_a_program_but_for_what_it_concerns(tap: Tap, api: str) -> None:
+    *_, answer = conversation(tap, api, QUESTIONS)
+    log = list(tap.log[answer.conversation].entries())
+    means, case = Here(blobs=tap.log.blobs), cases(log)[-1]
+    key = format_of(api).messages
+    sent = built(case, log, means=means).body
+    poet, short, none = (
+        built(case, log, change, means).body
+        for change in (
+            Change(card={"persona": "You are a poet."}),
+            Change(policy=LastN(1)),
+            Change(policy=LastN(99)),
+        )
+    )
+
+    assert compact(none) == compact(sent)
+    changed = {name for name in {*poet, *sent} if poet.get(name) != sent.get(name)}
+    assert len(changed) == 1
+    assert "You are a poet." in json.dumps(poet)
+    assert short[key][-1] == sent[key][-1]
+    assert len(short[key]) < len(sent[key])
+    assert {name for name in sent if name != key and short.get(name) != sent[name]} == set()
 
 
 def test_a_replay_answers_what_stenolog_would_ask(tap: Tap, api: str) -> None:

@@ -107,12 +107,16 @@ NO_CHANGE: Final = Change()
 
 
 class Retried(NamedTuple):
-    """A call's request as it was sent, as far as it can be built, and under the change; None: `why` not."""
+    """A call's request as it was sent, as far as it can be built, and under the change; None: `why` not.
+
+    `plain` is the first as stenolog writes it, though another program sent it in a form of its own.
+    """
 
     case: Case
     then: Request | None
     now: Request | None
     why: str = ""
+    plain: Request | None = None
 
 
 def built(case: Case, entries: Iterable[Entry], change: Change = NO_CHANGE, means: Here = HERE) -> Request:
@@ -164,13 +168,13 @@ def _group_retried(
         own = before.request(case, _api(case.api, case, means))
         sent = own and (forms.form(own, case.receipt) if case.receipt else own)
         if change.is_none:
-            yield Retried(case, sent, sent, "" if sent else before.why)
+            yield Retried(case, sent, sent, "" if sent else before.why, own)
             continue
         api = _api(change.api or case.api, case, means)
         made = _at_end(case, other, now, change, api, means) if change.without else after.request(case, api)
         if made is not None and own is not None and sent is not None:
             made = in_sent_form(made, own, sent)
-        yield Retried(case, sent, made, "" if made else after.why)
+        yield Retried(case, sent, made, "" if made else after.why, own)
 
 
 class _Pass:

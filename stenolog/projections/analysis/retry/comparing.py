@@ -62,21 +62,20 @@ def _tried(one: Retried, otherwise: JsonDifference | None, change: Change) -> Tr
         return Tried(case, "changed", *otherwise)
     if now is None:
         return Tried(case, "unbuilt", found=one.why)
-    if not now.ready and (then is None or then.ready):
+    before = one.plain or now
+    if not now.ready and (before.ready or before is now):
         return Tried(case, "refused", found=now.reason)
-    expected = case.receipt.sha256 if case.receipt else then and then.sha256
-    if change.is_none:
-        return (
-            Tried(case, "same")
-            if now.sha256 == expected
-            else Tried(case, "changed", *_unlike(then, now, case))
-        )
-    counts = then.tokens if then else now.tokens, now.tokens
-    if now.sha256 == expected or (then is not None and now.sha256 == then.sha256):
+    known = {each for each in (case.receipt and case.receipt.sha256, then and then.sha256) if each}
+    if change.is_none and case.receipt is not None:
+        known = {case.receipt.sha256}
+    counts = (0, 0) if change.is_none else (before.tokens, now.tokens)
+    if now.sha256 in known:
         return Tried(case, "same", tokens=counts)
-    shown = [frozenset(at for part in each.parts for at in part.positions) for each in (then or now, now)]
+    shown = [frozenset(at for part in each.parts for at in part.positions) for each in (before, now)]
     left = (shown[0] - shown[1], shown[1] - shown[0])
-    return Tried(case, "changed", *_unlike(then, now, case), counts, *(tuple(runs(each)) for each in left))
+    return Tried(
+        case, "changed", *_unlike(then, now, case), counts, *(tuple(runs(sorted(each))) for each in left)
+    )
 
 
 def _unlike(then: Request | None, now: Request, case: Case) -> JsonDifference:
