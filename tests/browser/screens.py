@@ -54,6 +54,10 @@ SCREENS = {
     "proof": Screen(
         f"/proof/{DEMO}?at={AT}&agent=reviewer", "Computed now, from the file", HERE, "Proof", True
     ),
+    "certificate": Screen(
+        f"/certify/{DEMO}?at={AT}&agent=reviewer", "Was reviewer ever sent it?", HERE, "Never sent", True
+    ),
+    "certificate, refused": Screen(f"/certify/{DEMO}?agent=reviewer&never=2", "it has the entry: 2"),
     "entry": Screen(f"/entry/{DEMO}?at=3", "Entry 3"),
     "a wrong address": Screen("/c/dema", "did you mean 'demo'?"),
 }

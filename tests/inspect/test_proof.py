@@ -96,3 +96,16 @@ def test_a_check_that_fails_otherwise_is_told_on_the_page_and_not_in_a_thread_al
     monkeypatch.setattr(proof, "checked_anew", failing)
     shown = words(web.get("/proof/talk").text)
     assert "It could not be checked: ProgrammingError: Cannot operate on a closed database." in shown
+
+
+def test_what_an_agent_was_never_sent_is_certified_or_the_requests_are_linked(
+    web: TestClient, log: stenolog.Log
+) -> None:
+    page = words(web.get("/certify/talk?agent=coder&never=swordfish").text)
+    assert "✓ coder was never sent a text of 9 characters, nor an entry that quotes it" in page
+    assert "What it does not say" in page
+    shown = web.get("/certify/talk?agent=coder&never=2").text
+    assert "✗ coder was sent entry 2, or could have been" in words(shown)
+    assert '<a href="/request/talk?at=2&amp;agent=coder">2</a>' in shown
+    assert web.get("/certify.json/talk?agent=coder&never=2").json()["status"] == "failed"
+    assert web.get("/certify/talk?agent=coder&never=99").status_code == 404

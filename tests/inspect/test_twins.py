@@ -42,6 +42,9 @@ TWINS = {
         *("request", "demo", "--agent", "coder", "--at", "9", "--without", "3-4", "--mode", "run"),
         *("--edit", "2:What is new?", "--budget", "16k"),
     ],
+    "/certify.json/demo?agent=planner&never=20&to=30": [
+        *("certify", "demo", "--agent", "planner", "--never", "20", "--to", "30")
+    ],
     "/proof.json/demo": ["check", "log", "demo", "--requests"],
     "/entry.json/demo?at=5": ["explain", "entry", "demo", "5"],
     "/compare.json?run=demo&run=other&agent=coder": ["compare", "demo", "other", "--agent", "coder"],

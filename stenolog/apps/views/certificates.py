@@ -10,7 +10,6 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stenolog._version import __version__
-from stenolog.adapters.conversation.queries.plain_json import when
 from stenolog.adapters.store.contract.values import Stream
 from stenolog.domain.errors import AgentNotFoundError, CallerError, InvalidEventError
 from stenolog.domain.lanes.state import runs_in_words
@@ -189,7 +188,7 @@ def limits(found: Certified) -> list[str]:
     return sentences
 
 
-def certificate_data(conversation: Conversation, found: Certified) -> dict[str, Any]:
+def certificate_data(found: Certified) -> dict[str, Any]:
     """Return the certificate, or why there is none: JSON without the texts."""
     asked = found.asked
     return {
@@ -212,7 +211,6 @@ def certificate_data(conversation: Conversation, found: Certified) -> dict[str, 
         "parts": [_part_data(part) for part in found.parts],
         "limits": limits(found),
         "program": f"stenolog {__version__}",
-        "time": when(conversation.log.edge.clock()),
     }
 
 

@@ -15,8 +15,9 @@ from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
 from stenolog.apps.cli.arguments.options import takes_conversation
 from stenolog.apps.cli.arguments.position import resolve
+from stenolog.apps.cli.arguments.time import now
 from stenolog.apps.cli.framework import command
-from stenolog.apps.cli.lines import CommandResult, Piece, counted
+from stenolog.apps.cli.lines import CommandResult, Piece, counted, when
 from stenolog.apps.cli.terminal import whole_or_not_at_all
 from stenolog.apps.views.certificates import Certified, asked_of, certificate_data, certified, reasons
 
@@ -58,10 +59,10 @@ def certify_command(
     named = agent_or_only(conversation, agent, conversation.position)
     asked = asked_of(conversation, never, first, last, partial(resolve, conversation))
     found = certified(conversation, named, asked, strict=strict)
-    data = certificate_data(conversation, found)
+    data = certificate_data(found)
     if output is not None and found.is_given:
         with whole_or_not_at_all(output) as file:
-            json.dump(data, file, ensure_ascii=False, indent=2)
+            json.dump({**data, "time": when(now())}, file, ensure_ascii=False, indent=2)
             file.write("\n")
 
     def draw() -> Iterable[Piece]:
