@@ -37,7 +37,8 @@ class Format(NamedTuple):
     understood. `stream` makes a reader for each answer. `cache` loads the rules of the provider's prompt
     cache. `endpoint` is where its provider is asked. `billed` is what its models usually bill for a hundred
     estimated tokens. `takes_schema`: whether a model of the name, with tools or without, is held to the
-    schema in the parameter `output`.
+    schema in the parameter `output`. `output_limits` are the places in a body, as `key/key`, that limit the
+    tokens of its answer.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Format(NamedTuple):
     endpoint: Endpoint | None = None
     billed: int = 100
     takes_schema: Callable[[str, bool], bool] = takes_no_schema
+    output_limits: tuple[str, ...] = ()
 
     def rendered(
         self, messages: Sequence[Message], preamble: Preamble, blobs: Mapping[str, bytes]

@@ -4,6 +4,8 @@ from .cases import Case, cases, sample
 from .changes import HERE, NO_CHANGE, Change, Here, Retried, built, retried
 from .comparing import Tried, tried
 from .decisions import NOT_COMPARED, Team
+from .judging import Comparison, Interval, Judged, Pair, interval, judged, same_calls
+from .questions import Estimate, Question, Reply, question
 
 __all__ = [
     "HERE",
@@ -11,13 +13,24 @@ __all__ = [
     "NO_CHANGE",
     "Case",
     "Change",
+    "Comparison",
+    "Estimate",
     "Here",
+    "Interval",
+    "Judged",
+    "Pair",
+    "Question",
+    "Reply",
     "Retried",
     "Team",
     "Tried",
     "built",
     "cases",
+    "interval",
+    "judged",
+    "question",
     "retried",
+    "same_calls",
     "sample",
     "tried",
 ]

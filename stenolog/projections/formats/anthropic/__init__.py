@@ -48,4 +48,5 @@ FORMAT = Format(
     endpoint=ENDPOINT,
     billed=140,
     takes_schema=lambda model, has_tools: takes_schemas(model),
+    output_limits=("max_tokens",),
 )

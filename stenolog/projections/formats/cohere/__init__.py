@@ -48,4 +48,5 @@ FORMAT = Format(
     stream=Reference(f"{__name__}.stream", "CohereStream").new_value,
     endpoint=ENDPOINT,
     takes_schema=lambda model, has_tools: not has_tools,
+    output_limits=("max_tokens",),
 )

@@ -45,4 +45,5 @@ FORMAT = Format(
     cache=Reference(f"{__name__}.cache", "CACHE"),
     endpoint=ENDPOINT,
     takes_schema=takes_schema,
+    output_limits=("generationConfig/maxOutputTokens",),
 )

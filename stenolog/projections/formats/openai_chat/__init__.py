@@ -42,4 +42,5 @@ FORMAT = Format(
     cache=Reference(f"{__name__}.cache", "CACHE"),
     endpoint=ENDPOINT,
     takes_schema=lambda model, has_tools: True,
+    output_limits=("max_completion_tokens", "max_tokens"),
 )

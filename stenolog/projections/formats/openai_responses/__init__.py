@@ -36,4 +36,5 @@ FORMAT = Format(
     cache=Reference(f"{__name__}.cache", "CACHE"),
     endpoint=ENDPOINT,
     takes_schema=lambda model, has_tools: True,
+    output_limits=("max_output_tokens",),
 )

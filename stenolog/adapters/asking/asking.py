@@ -1,0 +1,293 @@
+"""The one place that asks a model outside of a run: within a budget, several calls at once, resumable.
+
+    async for reply in ask(questions, model, times=5, budget_micro_usd=2_000_000, answers=log):
+        print(reply.number, reply.message)
+
+The budget is for all answers to the questions, those that an earlier start has kept among them. So a start
+after a kill never spends more than the first was allowed to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from itertools import count
+from typing import Any, NamedTuple, TypeAlias
+
+from stenolog.adapters.conversation.log import Log
+from stenolog.adapters.engine.journal.recovery import pause_after
+from stenolog.adapters.engine.model_calls.model_call import LONGEST, OngoingModelCall, StreamDraft
+from stenolog.adapters.engine.model_calls.retries import RetryPolicy
+from stenolog.adapters.engine.model_calls.streaming import stream_with_timeouts
+from stenolog.adapters.engine.options import WORLD, Runtime
+from stenolog.adapters.engine.runner.execution import LogThread
+from stenolog.adapters.models.base import Model, ModelRequest, Progress
+from stenolog.adapters.models.by_hand import with_own_names
+from stenolog.adapters.providers.prices import listed
+from stenolog.adapters.store.contract.values import Claim
+from stenolog.domain.errors import CallerError, InvalidEventError, StoreTimeoutError
+from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.domain.lanes.effects import CallModel
+from stenolog.domain.lanes.state import LaneState
+from stenolog.projections.analysis.retry.questions import Estimate, Question, Reply, is_final
+from stenolog.projections.formats import format_of
+from stenolog.projections.formats.deltas import ResponseDelta
+from stenolog.projections.prices import Prices
+from stenolog.projections.requests.transport import Outgoing
+
+from .answers import AnswerLog, Kept, Outcome, about, receipt, reply
+from .highest_price import UNBILLED, cost_of, highest, likely, most_output
+
+Outcomes: TypeAlias = AsyncGenerator[tuple[Question, int, Kept], None]
+Models: TypeAlias = Model | Callable[[Question], Model]
+"""The model to ask, or the one of each question."""
+RETRIES = RetryPolicy()
+
+
+class Due(NamedTuple):
+    """One answer that is missing; `attempts` have failed before."""
+
+    question: Question
+    number: int
+    attempts: int
+
+
+def estimate(
+    questions: Iterable[Question], model: Models, times: int, answers: Log, prices: Prices | None = None
+) -> Estimate:
+    """Return what asking would take, without asking. Raises `CallerError` for a model of another API."""
+    found, store, prices = Estimate(0, 0, 0, 0, 0, 0), AnswerLog(answers), prices or listed()
+    for question in _unique(questions):
+        asked = _model_of(question, model)
+        kept = {number: each for number, each in store.kept(question).items() if number <= times}
+        done = sum(is_final(each.outcome) for each in kept.values())
+        calls, usual = times - done, question.case.answer.usage
+        out = most_output(question.request)
+        most = highest(question.request, asked, prices)
+        usually = likely(question.request, asked, prices, min(out, usual.output) if usual else out)
+        found = Estimate(
+            found.calls + calls,
+            found.kept + done,
+            found.tokens_in + calls * question.request.tokens,
+            found.most_tokens_out + calls * out,
+            _sum(found.micro_usd, most, calls),
+            _sum(found.likely, usually, calls),
+            found.spent + sum(each.micro_usd or 0 for each in kept.values()),
+        )
+    return found
+
+
+def _sum(so_far: int | None, each: int | None, calls: int) -> int | None:
+    if not calls:
+        return so_far
+    return None if so_far is None or each is None else so_far + calls * each
+
+
+async def ask(
+    questions: Iterable[Question],
+    model: Models,
+    *,
+    times: int,
+    budget_micro_usd: int | None,
+    answers: Log,
+    at_once: int = 4,
+    retries: RetryPolicy = RETRIES,
+    prices: Prices | None = None,
+    world: Runtime = WORLD,
+) -> AsyncIterator[Reply]:
+    """Ask each question until `answers` has so many answers; yield the kept ones first, then each new one.
+
+    A call begins only if its highest price still fits the budget; where one does not fit, nothing more is
+    asked. Nor is it after an error that says nothing about a request, when all its retries have failed. The
+    next start goes on. A question that is given twice is asked once.
+
+    Raises `CallerError` if a model has another API than its question, if a budget is given and a model has no
+    price, and if another process asks for the same answers.
+    """
+    asking = _Asking(model, budget_micro_usd, AnswerLog(answers), retries, prices or listed(), world)
+    given = list(questions)
+    shown: dict[str, list[Question]] = {}
+    for each in given:
+        shown.setdefault(each.key, []).append(each)
+    try:
+        due, kept = await asking.thread.call(asking.begin, _unique(given), times)
+        for question, number, outcome in kept:
+            for each in shown[question.key]:
+                yield reply(each, number, outcome)
+        async with aclosing(asking.work(due, at_once)) as outcomes:
+            async for question, number, outcome in outcomes:
+                for each in shown[question.key]:
+                    yield reply(each, number, outcome)
+    finally:
+        await asking.thread.close(asking.answers.close)
+
+
+def _unique(questions: Iterable[Question]) -> list[Question]:
+    return list({question.key: question for question in reversed([*questions])}.values())[::-1]
+
+
+def _model_of(question: Question, model: Models) -> Model:
+    """Return the model of a question. Raises `CallerError` if it has another API."""
+    found = model if isinstance(model, Model) else model(question)
+    api, asked = format_of(found.api).name, question.request.api.partition("@")[0]
+    if api != asked:
+        raise CallerError(f"{found.name}: expected a model of the API {asked}, found one of {api}")
+    return found
+
+
+class _Asking:
+    """One start: the money spent and reserved, and the calls under way."""
+
+    def __init__(
+        self,
+        model: Models,
+        budget: int | None,
+        answers: AnswerLog,
+        retries: RetryPolicy,
+        prices: Prices,
+        world: Runtime,
+    ) -> None:
+        self.model = model
+        self.budget = budget
+        self.answers = answers
+        self.thread = LogThread()
+        self.retries = retries
+        self.prices = prices
+        self.world = world
+        self.most: dict[str, int | None] = {}
+        """The highest price of one call, by its question's key."""
+        self.spent = 0
+        self.reserved = 0
+        self.is_over = False
+        """True after an error for which no other call would fare better."""
+
+    def begin(
+        self, questions: Sequence[Question], times: int
+    ) -> tuple[list[Due], list[tuple[Question, int, Kept]]]:
+        """Settle what a killed process left, and return what is missing and what is kept."""
+        for question in questions:
+            self.most[question.key] = self._highest(question)
+        found: list[tuple[Question, int, Kept]] = []
+        due: list[Due] = []
+        self.answers.settle_dead([(question, self.most[question.key]) for question in questions])
+        all_kept = {question.key: self.answers.kept(question) for question in questions}
+        # The first answers of all before the second of any: a budget that ends early leaves none without.
+        for number in range(1, times + 1):
+            for question in questions:
+                kept = all_kept[question.key].get(number)
+                self.spent += (kept and kept.micro_usd) or 0
+                if kept is not None and is_final(kept.outcome):
+                    found.append((question, number, kept))
+                else:
+                    due.append(Due(question, number, kept.attempts if kept else 0))
+        return due, found
+
+    def _highest(self, question: Question) -> int | None:
+        model = _model_of(question, self.model)
+        most = highest(question.request, model, self.prices)
+        if most is None and self.budget is not None:
+            raise CallerError(
+                f"{model.name}: no price is known, so no budget can be kept: give its price, or no budget"
+            )
+        return most
+
+    async def work(self, due: Sequence[Due], at_once: int) -> Outcomes:
+        """Ask for what is missing, and yield each outcome as it comes."""
+        waiting = [*reversed(due)]
+        under_way: set[asyncio.Task[tuple[Question, int, Kept]]] = set()
+        try:
+            while under_way or waiting:
+                while waiting and len(under_way) < at_once and self._begins(waiting[-1].question):
+                    under_way.add(asyncio.create_task(self._answered(waiting.pop())))
+                if not under_way:
+                    return
+                done, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    yield task.result()
+        finally:
+            for task in under_way:
+                task.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)
+
+    def _begins(self, question: Question) -> bool:
+        """Reserve a call's highest price, and return whether it may begin."""
+        most = self.most[question.key] or 0
+        if self.is_over or not self._fits(most):
+            return False
+        self.reserved += most
+        return True
+
+    def _fits(self, more: int) -> bool:
+        return self.budget is None or self.spent + self.reserved + more <= self.budget
+
+    async def _answered(self, due: Due) -> tuple[Question, int, Kept]:
+        question, number, before = due
+        most, cost = self.most[question.key], None
+        attempt = 0
+        while True:
+            attempt += 1
+            event, paid, wait = await self._attempt(due, attempt)
+            cost = paid if cost is None else cost + (paid or 0)
+            self.spent += paid or 0
+            if is_final(event) or wait is None or not self._fits(0):
+                self.is_over = self.is_over or not (is_final(event) or wait is not None)
+                self.reserved -= most or 0
+                return question, number, Kept(event, cost, before + attempt)
+            await self.world.sleep(wait)
+
+    async def _attempt(self, due: Due, attempt: int) -> tuple[Outcome, int | None, float | None]:
+        """Make one call and append its outcome; return it, its cost, and the wait until a retry."""
+        question, number, before = due
+        model, request = _model_of(question, self.model), question.request
+        claim = await self.thread.call(self.answers.claim, question, number, before + attempt)
+        effect = CallModel(LaneState(request.agent, request.task), 1, attempt)
+        call = OngoingModelCall(effect, model.name, receipt(question), StreamDraft(0), self.world.stopwatch())
+        event = await self._outcome(model, question, claim, call)
+        paid = cost_of(event.usage, event.model, model, self.prices)
+        if paid is None and isinstance(event, LlmError) and event.category in UNBILLED:
+            paid = 0
+        paid = self.most[question.key] if paid is None else paid
+        event = await self._append(question, claim, replace(event, meta=about(number, paid)))
+        if isinstance(event, AssistantMessage) or event.retry_at is None:
+            return event, paid, None
+        return event, paid, max(0.0, (event.retry_at - self.answers.log.edge.clock()).total_seconds())
+
+    async def _outcome(
+        self, model: Model, question: Question, claim: Claim, call: OngoingModelCall
+    ) -> Outcome:
+        request = question.request
+        prompt = ModelRequest(request.body, claim.key, claim.lane, question.key)
+
+        def take(piece: ResponseDelta | Progress) -> None:
+            if isinstance(piece, Progress):
+                call.update(piece)
+            else:
+                call.take(piece, self.world.stopwatch())
+
+        async def dispatch(outgoing: Outgoing) -> None:
+            call.dispatched(outgoing)
+
+        try:
+            answer = await stream_with_timeouts(model, prompt, take, dispatch)
+            said = call.answered(answer, self.world.stopwatch(), ())
+            return with_own_names(said, request.tool_names)
+        except Exception as error:
+            now = self.answers.log.edge.clock()
+            return call.failed(error, self.world.stopwatch(), now, self.retries, self.world.chance())
+
+    async def _append(self, question: Question, claim: Claim, event: Outcome) -> Outcome:
+        """Append an outcome, and return it; an error in its place if no log can hold it."""
+        for failures in count():
+            try:
+                await self.thread.call(self.answers.append, question, claim, event)
+                break
+            # The answer is paid for, so it is tried without end.
+            except StoreTimeoutError:
+                await asyncio.sleep(pause_after(failures))
+            except InvalidEventError as error:
+                fields: dict[str, Any] = {"agent": event.agent, "task": event.task, "meta": event.meta}
+                words = str(error)[:LONGEST]
+                event = LlmError(category="invalid_response", message=words, cause=1, **fields)
+        return event
