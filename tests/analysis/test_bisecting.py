@@ -9,7 +9,7 @@ from random import Random
 import stenolog
 from stenolog import ModeSwitch, UserMessage
 from stenolog.analysis import bisect
-from stenolog.apps.views.bisections import Judged, by_text, of_entries
+from stenolog.apps.views.bisections import Judged, by_text, case_at, of_entries
 from stenolog.context import LastN
 from stenolog.projections.analysis.retry.bisecting import Bisection, Search, searched
 
@@ -63,6 +63,21 @@ def test_an_exact_judge_is_asked_once_for_each_variant() -> None:
     assert found_in([1.0] * 9, 0, samples=1, exact=True).verdict == "no difference"
 
 
+def test_variants_that_cannot_be_judged_are_passed_over_and_never_named() -> None:
+    for seed in range(50):
+        random = Random(seed)
+        mute = {variant for variant in range(1, 19) if random.random() < 0.4}
+        planted = random.randint(1, 19)
+        found = searched(
+            lambda variant, _, mute=mute, planted=planted: None if variant in mute else variant < planted,  # type: ignore[misc]
+            Search(20, 1, exact=True),
+        ).found
+        assert found.before < planted <= found.after
+        assert not {found.before, found.after} & mute
+        assert {*range(found.before + 1, found.after)} <= mute
+        assert found.verdict == ("found" if found.after - found.before == 1 else "undecided")
+
+
 def test_the_entry_that_brought_a_text_or_took_it_is_found() -> None:
     for seed in range(50):
         random = Random(seed)
@@ -76,8 +91,8 @@ def test_the_entry_that_brought_a_text_or_took_it_is_found() -> None:
             talk.append(ModeSwitch(joins=("coder",), cards={"coder": card}), expected=0)
             talk.extend(said)
             head, brought = talk.position, planted + 2
-            came = by_text(of_entries(talk, "coder", brought, 1, brought), "touch main")
-            took = by_text(of_entries(talk, "coder", head, brought, head), "touch main")
+            came = by_text(of_entries(talk, case_at(talk, "coder", brought), 1, brought), "touch main")
+            took = by_text(of_entries(talk, case_at(talk, "coder", head), brought, head), "touch main")
             told = bisect(talk.entries(), "coder", "touch main")
         assert _named(came) == brought, seed
         assert _named(took) == told.vanished, seed

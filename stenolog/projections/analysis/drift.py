@@ -35,7 +35,7 @@ MAIN = "main"
 class PromptVersion(NamedTuple):
     """A version of an agent's prompt and tools, without volatile text: when and how often it was used.
 
-    `programs` are the clients that sent it, with releases.
+    `programs` are the clients that sent it, with releases; `sample` is the card of its first use, as it was.
     """
 
     digest: str
@@ -46,6 +46,7 @@ class PromptVersion(NamedTuple):
     programs: tuple[str, ...]
     prompt: str
     tools: tuple[Tool, ...]
+    sample: AgentCard
 
 
 class ToolChange(NamedTuple):
@@ -71,7 +72,7 @@ class VersionChange(NamedTuple):
 class RoleDrift(NamedTuple):
     """The versions of a program's role by time, and their changes.
 
-    `begins` is its prompt's first line.
+    `begins` is its prompt's first line; `agents` are those in it, each with its conversation.
     """
 
     client: str
@@ -79,6 +80,7 @@ class RoleDrift(NamedTuple):
     begins: str
     versions: tuple[PromptVersion, ...]
     changes: tuple[VersionChange, ...]
+    agents: tuple[tuple[str, str], ...]
 
 
 @dataclass
@@ -89,6 +91,7 @@ class _Seen:
     last: datetime
     prompt: str
     tools: tuple[Tool, ...]
+    sample: AgentCard
     requests: int = 0
     conversations: set[str] = field(default_factory=set)
     programs: dict[str, None] = field(default_factory=dict)
@@ -99,6 +102,7 @@ class _Role:
     client: str
     role: str
     versions: dict[str, _Seen] = field(default_factory=dict)
+    agents: dict[tuple[str, str], None] = field(default_factory=dict)
     lines: frozenset[str] = frozenset()
 
 
@@ -106,6 +110,7 @@ class _Use(NamedTuple):
     """A card in use: whose, since when, and how many requests it was sent with."""
 
     conversation: str
+    agent: str
     client: str
     role: str
     program: str
@@ -133,12 +138,12 @@ def drift(conversations: Iterable[tuple[str, Iterable[Entry]]], client: str = ""
 def _uses(name: str, entries: Iterable[Entry]) -> Iterator[_Use]:
     now: dict[str, _Use] = {}
     about: dict[str, Mapping[str, Any]] = {}
-    openings: dict[str, _Opening] = defaultdict(_Opening)
+    openings: dict[str, Opening] = defaultdict(Opening)
     for entry in entries:
         event = entry.event
         if isinstance(event, UserMessage):
             for agent in event.to:
-                openings[agent].take(event)
+                openings[agent].take(entry.position, event)
         elif isinstance(event, ModeSwitch):
             versions: Any = event.meta.get(META)
             for agent, card in event.cards.items():
@@ -150,7 +155,7 @@ def _uses(name: str, entries: Iterable[Entry]) -> Iterator[_Use]:
                     yield now[agent]
                 who = about[agent]
                 given = (str(who["client"]), _role_of(who), str(who.get("program", "")))
-                now[agent] = _Use(name, *given, card, card.persona, entry.time, entry.time, 0)
+                now[agent] = _Use(name, agent, *given, card, card.persona, entry.time, entry.time, 0)
         elif getattr(event, "purpose", "") == "routing":
             continue  # a count of tokens, or a warm-up, which may lack the prompt
         elif isinstance(event, AssistantMessage | LlmError) and event.receipt and event.agent in now:
@@ -162,20 +167,21 @@ def _uses(name: str, entries: Iterable[Entry]) -> Iterator[_Use]:
 
 
 @dataclass
-class _Opening:
-    """A program's words before a person's: the prompt, if it has no other instructions."""
+class Opening:
+    """A program's words before a person's, by position: the prompt, if it has no other instructions."""
 
-    texts: list[str] = field(default_factory=list)
+    texts: dict[int, str] = field(default_factory=dict)
     is_over: bool = False
 
     @property
     def text(self) -> str:
-        return "\n\n".join(self.texts)
+        return "\n\n".join(self.texts.values())
 
-    def take(self, event: UserMessage) -> None:
+    def take(self, position: int, event: UserMessage) -> None:
+        """Take the next message to the agent."""
         self.is_over |= event.author_kind != "system"
         if not self.is_over:
-            self.texts.append(event.text)
+            self.texts[position] = event.text
 
 
 def _role_of(about: Mapping[str, Any]) -> str:
@@ -191,7 +197,10 @@ def _add(roles: list[_Role], use: _Use) -> None:
     ]
     digest = sha256(compact(_plain(given)).encode("utf-8", "surrogatepass")).hexdigest()[:12]
     role = _found(roles, use, digest, frozenset(_lines(prompt)))
-    seen = role.versions.setdefault(digest, _Seen(use.first, use.last, prompt, tools))
+    seen = role.versions.setdefault(
+        digest, _Seen(use.first, use.last, prompt, tools, replace(use.card, persona=use.prompt))
+    )
+    role.agents[use.conversation, use.agent] = None
     seen.last = max(seen.last, use.last)
     seen.requests += use.requests
     seen.conversations.add(use.conversation)
@@ -249,12 +258,13 @@ def _role_drift(role: _Role) -> RoleDrift:
             tuple(seen.programs),
             seen.prompt,
             seen.tools,
+            seen.sample,
         )
         for digest, seen in role.versions.items()
     )
     changes = tuple(version_change(*pair) for pair in pairwise(versions))
     lines = [line for line in _lines(versions[0].prompt) if not line.startswith("[")]
-    return RoleDrift(role.client, role.role, lines[0] if lines else "", versions, changes)
+    return RoleDrift(role.client, role.role, lines[0] if lines else "", versions, changes, tuple(role.agents))
 
 
 def version_change(before: PromptVersion, after: PromptVersion) -> VersionChange:
@@ -312,17 +322,16 @@ MONTHS = (
 )
 DAYS = "(?:Mon|Tue(?:s)?|Wed(?:nes)?|Thu(?:rs)?|Fri|Sat(?:ur)?|Sun)(?:day)?"
 TREE = "│├└┌─"
+# A status ends where the next part of the prompt begins.
+STATUS = re.compile(
+    r"^(?:gitStatus|git status)\b.*?(?=^\s*#|^\s*<|\Z)", re.MULTILINE | re.DOTALL | re.IGNORECASE
+)
 _MASKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, flags), instead)
     for pattern, instead, flags in (
         # Claude Code's header is made anew for each release, and partly for each session.
         (r"^x-anthropic-billing-header:.*$", "[billing header]", re.MULTILINE),
-        # A status ends where the next part of the prompt begins.
-        (
-            r"^(gitStatus|git status)\b.*?(?=^\s*#|^\s*<|\Z)",
-            "[git status]\n",
-            re.MULTILINE | re.DOTALL | re.I,
-        ),
+        (STATUS.pattern, "[git status]\n", STATUS.flags),
         (
             r"^(\W*(?:platform|os version|shell|(?:primary |current )?working directory|cwd|model|username|"
             r"is (?:a |directory a )?git repo(?:sitory)?|current branch|main branch[^:]*|"

@@ -8,7 +8,7 @@ from typing import Any
 
 from stenolog.apps.cli.arguments.time import in_zone
 from stenolog.apps.cli.lines import Piece, counted, line
-from stenolog.projections.analysis.drift import RoleDrift, ToolChange, VersionChange
+from stenolog.projections.analysis.drift import PromptVersion, RoleDrift, ToolChange, VersionChange
 from stenolog.projections.analysis.word_diff import Span
 
 from .layout import heading, table, wrapped
@@ -19,10 +19,12 @@ SHOWN = 12
 
 def releases_data(found: RoleDrift) -> dict[str, Any]:
     """Return the releases of a role as JSON."""
+    version_fields = [name for name in PromptVersion._fields if name != "sample"]
     return {
-        **found._asdict(),
+        **{name: value for name, value in found._asdict().items() if name != "agents"},
         "versions": [
-            {**version._asdict(), "tools": [tool.name for tool in version.tools]}
+            {name: getattr(version, name) for name in version_fields}
+            | {"tools": [tool.name for tool in version.tools]}
             for version in found.versions
         ],
         "changes": [

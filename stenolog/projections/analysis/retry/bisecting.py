@@ -74,8 +74,8 @@ def following(verdicts: Mapping[int, Verdicts], search: Search) -> Wanted | Bise
     sign = _difference(verdicts, before, after, search)
     if not sign:
         return _more(verdicts, (before, after), search) or Bisection("no difference", before, after)
-    while after - before > 1:
-        middle = (before + after) // 2
+    while possible := [each for each in range(before + 1, after) if not _is_mute(verdicts.get(each))]:
+        middle = possible[(len(possible) - 1) // 2]
         if _difference(verdicts, before, middle, search, sign):
             after = middle
         elif _difference(verdicts, middle, after, search, sign):
@@ -83,7 +83,12 @@ def following(verdicts: Mapping[int, Verdicts], search: Search) -> Wanted | Bise
         else:
             undecided = Bisection("undecided", before, after, sign < 0)
             return _more(verdicts, (before, middle, after), search) or undecided
-    return Bisection("found", before, after, sign < 0)
+    return Bisection("found" if after - before == 1 else "undecided", before, after, sign < 0)
+
+
+def _is_mute(verdicts: Verdicts | None) -> bool:
+    """Return whether a variant cannot be judged at all, as a commit whose team cannot be loaded."""
+    return bool(verdicts) and all(verdict is None for verdict in verdicts or ())
 
 
 def _more(verdicts: Mapping[int, Verdicts], variants: tuple[int, ...], search: Search) -> Wanted | None:

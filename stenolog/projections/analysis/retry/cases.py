@@ -95,17 +95,16 @@ def sample(cases: Sequence[Case], size: int) -> list[Case]:
 
 def _shares(groups: Iterable[list[Case]], size: int, total: int) -> Iterator[list[Case]]:
     """Yield the sample's part of each group; a remainder goes to the groups that lack most."""
-    ranked = [sorted(group, key=_rank) for group in groups]
+    ranked = [sorted(group, key=rank) for group in groups]
     whole = [len(group) * size // total for group in ranked]
-    lacking = sorted(
-        range(len(ranked)), key=lambda n: (-(len(ranked[n]) * size % total), _rank(ranked[n][0]))
-    )
+    lacking = sorted(range(len(ranked)), key=lambda n: (-(len(ranked[n]) * size % total), rank(ranked[n][0])))
     for n in lacking[: size - sum(whole)]:
         whole[n] += 1
     yield from (group[:share] for group, share in zip(ranked, whole, strict=True))
 
 
-def _rank(case: Case) -> str:
+def rank(case: Case) -> str:
+    """Return a key by which calls are in an order by chance, always the same."""
     # By a digest, so that a call that is added later leaves most of the sample as it was.
     where = f"{case.conversation}\0{case.lane.address}\0{case.position}"
     return sha256(where.encode("utf-8", "surrogatepass")).hexdigest()

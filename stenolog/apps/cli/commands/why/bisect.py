@@ -2,58 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from stenolog.apps.cli.arguments.agent import agent_or_only, takes_agent
+from stenolog.apps.cli.arguments.agent import takes_agent
 from stenolog.apps.cli.arguments.database import Database
-from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
-from stenolog.apps.cli.arguments.options import takes_conversation
-from stenolog.apps.cli.arguments.position import resolve
+from stenolog.apps.cli.arguments.lookup import open_log
+from stenolog.apps.cli.arguments.options import names, takes_db
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece
-from stenolog.apps.cli.terminal import progress
-from stenolog.domain.entry import Entry
-from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserMessage
+from stenolog.apps.cli.terminal import PLAIN_FILE
+
+from ._axes import BisectOptions, commits_axis, entries_axis, recorded_roles, releases_axis
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Log
     from stenolog.apps.views.bisections import Axis
 
-KINDS = (ModeSwitch, AssistantMessage, LlmError, UserMessage)
-RECORDER = "tap"
-
 
 @command("bisect", example="stenolog bisect demo --agent coder --holds pytest")
 @click.option("--between", nargs=2, metavar="A B", help="The first and the last to try.")
-@click.option("--holds", metavar="TEXT", help="Find what brought this text into the request, or took it.")
+@click.option("--team", type=PLAIN_FILE, help="Try the commits of this team file, not entries.")
 @click.option("--releases", metavar="CLIENT", help="Try a recorded program's releases; alone: list them.")
+@click.option("--holds", metavar="TEXT", help="Find what brought a text into the request, or took it.")
 @click.option("--at", metavar="ENTRY", help="The request at this entry. Default: the last that was answered.")
-@click.option("-v", "--verbose", is_flag=True, help="Every line that a release changed.")
+@click.option("--sample", metavar="N", type=click.IntRange(1), help="At most so many recorded calls.")
+@click.option("-v", "--verbose", is_flag=True, help="List every line that a release changed.")
 @takes_agent
-@takes_conversation
+@takes_db
+@click.argument("targets", metavar="[CONVERSATION]...", nargs=-1, shell_complete=names)
 def bisect_command(
     db: Database,
-    target: str,
+    targets: tuple[str, ...],
     agent: str | None,
     between: tuple[str, str] | None,
-    holds: str | None,
+    team: Path | None,
     releases: str | None,
+    holds: str | None,
     at: str | None,
+    sample: int | None,
     verbose: bool,
 ) -> CommandResult:
-    """Find the entry or release that turned a judge.
+    """Find the entry, commit or release that turned a request.
 
-    By a binary search. A judge is --holds. Exits with 1 if none can be named.
+    By a binary search over entries of a conversation, or over all its calls by --team or --releases. Exits
+    with 1 if none can be named.
     """
-    log = open_log(db)
+    if team and releases is not None:
+        raise click.UsageError("--team and --releases: expected one of them")
+    log, asked = open_log(db), BisectOptions(targets, agent, at, between, sample)
     if releases is not None and holds is None:
         return _releases(log, releases, verbose=verbose)
     if holds is None:
-        raise click.UsageError("expected a judge: --holds TEXT; or --releases CLIENT, to list releases")
-    return _by_text(_entries(log, target, agent, at, between), holds)
+        raise click.UsageError("expected --holds TEXT; --releases CLIENT, without it, lists releases")
+    if at and (team or releases):
+        raise click.UsageError("--at is for one request: not with --team or --releases")
+    if team:
+        axis = commits_axis(log, asked, team)
+    else:
+        axis = entries_axis(log, asked) if releases is None else releases_axis(log, asked, releases)
+    return _by_text(axis, holds)
 
 
 def _by_text(axis: Axis, text: str) -> CommandResult:
@@ -69,37 +80,9 @@ def _by_text(axis: Axis, text: str) -> CommandResult:
     return CommandResult(judged_data(judged), draw, failed=judged.searched.found.verdict != "found")
 
 
-def _entries(
-    log: Log, target: str, agent: str | None, at: str | None, between: tuple[str, str] | None
-) -> Axis:
-    from stenolog.apps.views.bisections import of_entries, view_of_last_call
-
-    conversation = find_conversation(log, target)
-    head = resolve(conversation, at or "@")
-    named = agent_or_only(conversation, agent, head)
-    view = head if at else view_of_last_call(conversation, named, head)
-    first, last = (resolve(conversation, word) for word in between) if between else (1, view - 1)
-    return of_entries(conversation, named, view, first, last)
-
-
 def _releases(log: Log, client: str, *, verbose: bool) -> CommandResult:
     from stenolog.apps.cli.draw.releases import releases_data, releases_drawn
-    from stenolog.projections.analysis.drift import drift
 
-    found = drift(_recorded(log), client)
+    found = recorded_roles(log, client)
     data = {"client": client, "roles": [releases_data(one) for one in found]}
     return CommandResult(data, lambda: releases_drawn(found, verbose=verbose))
-
-
-def _recorded(log: Log) -> Iterator[tuple[str, Iterable[Entry]]]:
-    """Yield the entries of recorded programs' conversations that say what a program sent."""
-    from stenolog.adapters.conversation.queries.requests.lanes import origin_of
-    from stenolog.adapters.store.reading import reader
-
-    names = log.names(archived=True)
-    for name in progress(names, "reading agents", len(names)):
-        conversation = log[name]
-        origin = origin_of(conversation)
-        if origin is not None and origin.system == RECORDER:
-            entries = reader.of_kinds(log.recorder, conversation.stream, KINDS, 0, None)
-            yield name, (entry for entry in entries if isinstance(entry, Entry))
