@@ -45,6 +45,10 @@ TWINS = {
     "/certify.json/demo?agent=planner&never=20&to=30": [
         *("certify", "demo", "--agent", "planner", "--never", "20", "--to", "30")
     ],
+    "/retry.json/demo": ["retry", "demo"],
+    "/retry.json/demo?agent=reviewer&policy=full": [
+        *("retry", "demo", "--agent", "reviewer", "--policy", "full")
+    ],
     "/proof.json/demo": ["check", "log", "demo", "--requests"],
     "/entry.json/demo?at=5": ["explain", "entry", "demo", "5"],
     "/compare.json?run=demo&run=other&agent=coder": ["compare", "demo", "other", "--agent", "coder"],

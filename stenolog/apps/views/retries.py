@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import AgentNotFoundError, CallerError, StenologError, StoredDataError
 from stenolog.domain.lanes.state import runs_in_words
-from stenolog.projections.analysis.retry import Case, Tried, cases, sample
+from stenolog.projections.analysis.retry import Case, Change, Here, Tried, cases, sample, tried
 from stenolog.projections.analysis.retry.comparing import What
 from stenolog.projections.requests.sendable import no_agent
 
@@ -126,8 +127,32 @@ def results(
     return Results(change, tuple(named), counts, tuple(ordered), unproved, (before, after))
 
 
-def results_data(found: Results) -> dict[str, Any]:
-    """Return the results as JSON."""
+def results_of(conversation: Conversation, change: Change, agent: str = "") -> Results:
+    """Return what became of the calls of one conversation, only those of an agent if given.
+
+    Raises `StoredDataError` if it cannot be read, and as `tried`.
+    """
+
+    def refuse(_: str, error: StenologError) -> None:
+        raise error
+
+    (corpus,) = corpora(conversation.log, [conversation.name], agent, refused=refuse)
+    means = Here(blobs=conversation.log.blobs, counters=COUNTERS)
+    return results(
+        tried(corpus.entries, corpus.cases, change, means),
+        change.in_words,
+        [conversation.name],
+        unproved_of(corpus, change),
+    )
+
+
+def unproved_of(corpus: Corpus, change: Change) -> int:
+    """Return the number of calls that are not tried, since nothing says what they were sent."""
+    return sum(case.receipt is None for case in corpus.cases) if change.is_none else 0
+
+
+def results_data(found: Results, file: str = "") -> dict[str, Any]:
+    """Return the results as JSON; `file` is where their digests are."""
     return {
         "change": found.change,
         "calls": found.calls,
@@ -135,6 +160,7 @@ def results_data(found: Results) -> dict[str, Any]:
         **{what: [_tried_data(one) for one in found.listed if one.what == what] for what in LISTED},
         "unproved": found.unproved,
         "tokens": {"then": found.tokens[0], "now": found.tokens[1]},
+        "file": file or None,
     }
 
 

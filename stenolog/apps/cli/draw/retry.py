@@ -24,7 +24,7 @@ def results_answer(found: Results, written: str = "", *, under_team: bool = Fals
     elif not found.calls:
         said.append(Diagnostic("warning", "no-calls", "no recorded call to try"))
     return CommandResult(
-        {**results_data(found), "file": written or None},
+        results_data(found, written),
         lambda: results_drawn(found, written, under_team=under_team),
         found.failed,
         (*notes(found), *said),

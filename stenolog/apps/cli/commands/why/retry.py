@@ -62,7 +62,7 @@ def retry_command(
         raise click.UsageError("with --against, say where the digests go: --output FILE")
     from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
     from stenolog.apps.cli.draw.retry import results_answer
-    from stenolog.apps.views.retries import corpora, results
+    from stenolog.apps.views.retries import corpora, results, unproved_of
     from stenolog.projections.analysis.retry import Here, tried
 
     log = open_log(db)
@@ -87,7 +87,7 @@ def retry_command(
         for corpus in progress(calls, "building requests"):
             changed, now = changes(corpus)
             found += tried(corpus.entries, corpus.cases, changed, means, now)
-            unproved += sum(case.receipt is None for case in corpus.cases) if changed.is_none else 0
+            unproved += unproved_of(corpus, changed)
         answer = results_answer(
             results(found, change.in_words, chosen, unproved), under_team=team is not None
         )
