@@ -63,6 +63,23 @@ def idle(body: Json) -> int:
     return IDLE
 
 
+class Layout(NamedTuple):
+    """Layout of breakpoints that a card's `parameters` ask for, in seconds that each keeps a beginning.
+
+    `tools`, `front` and `messages` are the breakpoints after the last tool, before the conversation, and at
+    its end (0: none); with `turns` 2 that is on the user's last two turns. `idle` is for a provider without
+    breakpoints. `words` say what to change.
+    """
+
+    words: str
+    parameters: Json
+    tools: int = 0
+    front: int = 0
+    messages: int = 0
+    turns: int = 1
+    idle: int = 0
+
+
 class CacheRules(NamedTuple):
     """Prompt cache of an API, as its provider documents it.
 
@@ -71,7 +88,7 @@ class CacheRules(NamedTuple):
     patterns. `lookback`: it keeps only what is marked, and looks so many blocks back from a mark for a known
     beginning; 0: it needs no marks. `lifetime` are the seconds for which it keeps what a body asks for
     without marks. `verdicts` are the causes that its words for a miss mean. The provider may strip a system
-    text that begins with `unread`.
+    text that begins with `unread`. `layouts` are those that a card can ask for.
     """
 
     blocks: Callable[[Json, str], Iterator[Block]]
@@ -81,6 +98,7 @@ class CacheRules(NamedTuple):
     lifetime: Callable[[Json], int] = idle
     verdicts: Mapping[str, tuple[str, ...]] = {}
     unread: str = ""
+    layouts: tuple[Layout, ...] = ()
 
     def split(self, body: Json, messages_key: str) -> list[Block]:
         model = Block("model", "/model", body.get("model"), compact(body.get("model")))

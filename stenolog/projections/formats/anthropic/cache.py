@@ -39,6 +39,37 @@ def blocks(body: caching.Json, messages_key: str) -> Iterator[caching.Block]:
     yield from found
 
 
+_5, _60 = caching.MINUTES_5, caching.HOUR
+LAYOUTS = (
+    caching.Layout("keep everything for an hour", {"cache": "1h"}, 0, _60, _60),
+    caching.Layout("keep for five minutes only", {"cache": "5m"}, 0, _5, _5),
+    caching.Layout("keep tools and instructions for an hour", {"cache": {"prefix": "1h"}}, 0, _60, _5),
+    caching.Layout("keep only tools and instructions", {"cache": {"messages": False}}, 0, _5, 0),
+    caching.Layout(
+        "keep only tools and instructions, for an hour",
+        {"cache": {"prefix": "1h", "messages": False}},
+        0,
+        _60,
+    ),
+    caching.Layout(
+        "keep up to each of the last two messages of the user", {"cache": {"turns": 2}}, 0, _5, _5, 2
+    ),
+    caching.Layout(
+        "keep up to each of the last two messages of the user, for an hour",
+        {"cache": {"prefix": "1h", "messages": "1h", "turns": 2}},
+        *(0, _60, _60, 2),
+    ),
+    caching.Layout("keep the tools by themselves too", {"cache": {"tools": "5m"}}, _5, _5, _5),
+    caching.Layout("keep the tools for an hour", {"cache": {"tools": "1h"}}, _60, _5, _5),
+    caching.Layout(
+        "keep only the tools",
+        {"cache": {"tools": "5m", "prefix": False, "messages": False}},
+        _5,
+    ),
+    caching.Layout("keep nothing", {"cache": False}),
+)
+
+
 # A gateway or another provider behind this API reads the header; Anthropic itself takes it off.
 CACHE = caching.CacheRules(
     blocks,
@@ -47,4 +78,5 @@ CACHE = caching.CacheRules(
     lookback=20,
     verdicts=VERDICTS,
     unread="x-anthropic-billing-header:",
+    layouts=LAYOUTS,
 )

@@ -1,14 +1,4 @@
-"""Parameters, thinking and cache breakpoints of a request to Anthropic.
-
-**Cache.** One breakpoint follows the persona, or the last tool. For the conversation, a key of the body asks
-for one at its end. If notes follow it, breakpoints are set before them instead, on the last block of the
-user's last two turns. With the card's `cache` false there is none.
-"""
-
-# Anthropic caches what stands before a breakpoint, four at most.
-# It finds that again if no more than 20 blocks came since.
-# Late notes will not stand there in the next request, so a breakpoint behind them would find nothing again.
-# Moving breakpoints on with each request costs nothing at Anthropic.
+"""Parameters and thinking of a request to Anthropic."""
 
 from __future__ import annotations
 
@@ -117,21 +107,6 @@ def _choice(builder: BodyBuilder, preamble: Preamble, choice: Body, *, free: boo
 
 def _mended(builder: BodyBuilder, preamble: Preamble, rule: str) -> None:
     builder.parts.append(RequestPart(preamble.set_at, "reworded", rule, 0, 0, -1, "parameters"))
-
-
-def mark_prefix(body: Body) -> None:
-    """Set the breakpoint after the blocks before the conversation."""
-    if "system" in body:
-        body["system"] = [{"type": "text", "text": body["system"]}]
-        set_breakpoints(*body["system"])
-    elif "tools" in body and not body["tools"][-1].get("defer_loading"):  # both together are refused
-        set_breakpoints(body["tools"][-1])
-
-
-def set_breakpoints(*places: Body) -> None:
-    """Set a breakpoint after each of these blocks, or at the end of a whole body."""
-    for place in places:
-        place["cache_control"] = {"type": "ephemeral"}
 
 
 # Anthropic's page on vision, November 2026: 100 pictures a request for models with a context of 200k, else

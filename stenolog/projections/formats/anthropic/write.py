@@ -33,8 +33,9 @@ from stenolog.projections.messages.identifiers import CallIds, arguments_object,
 from stenolog.projections.messages.message import Body, Message, Preamble
 from stenolog.projections.messages.quoting import placeholder, quote
 
+from .breakpoints import breakpoints_of, set_breakpoints
 from .own_parts import OwnBlocks, fields, own_blocks, own_tools, program_of
-from .parameters import anthropic_parameters, mark_prefix, set_breakpoints
+from .parameters import anthropic_parameters
 
 NAME = "anthropic"
 VERSION = 1
@@ -93,7 +94,7 @@ class AnthropicWriter(Writer):
         _late(builder, late, preamble, self.ids)
         body_builder.explain_tools(builder, preamble, self.tools, ANTHROPIC)
         said = anthropic_parameters(builder, preamble)
-        cached = said.pop("cache", None) is not False
+        chosen = breakpoints_of(said.pop("cache", None), preamble.speaker)
         body: Body = {"model": preamble.model, "max_tokens": said.pop("max_tokens")}
         if preamble.persona:
             body["system"] = preamble.persona
@@ -103,14 +104,14 @@ class AnthropicWriter(Writer):
         body |= said
         if own.container:
             body["container"] = own.container
-        if cached:
-            mark_prefix(body)
-            set_breakpoints(*([] if late else [body]))
-        marked = ends if cached and late else []
+        chosen.after_prefix(body)
+        is_on_turns = bool(late) or chosen.turns > 1
+        if not is_on_turns:
+            set_breakpoints(chosen.messages, body)
         # A copy, because the builder goes on with its own list for the next request.
         written = builder.messages.copy()
-        for index, block in marked:
-            written[index] = _marked(written[index], block)
+        for index, block in ends if is_on_turns else ():
+            written[index] = _marked(written[index], block, chosen.messages)
         body["messages"] = written
         return body
 
@@ -177,10 +178,10 @@ def _ends(messages: Sequence[Body]) -> Iterator[tuple[int, int]]:
             yield index, len(messages[index]["content"]) - 1
 
 
-def _marked(message: Body, index: int) -> Body:
+def _marked(message: Body, index: int, lifetime: str) -> Body:
     content = [*message["content"]]
     content[index] = {**content[index]}
-    set_breakpoints(content[index])
+    set_breakpoints(lifetime, content[index])
     return {**message, "content": content}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..caching import IDLE, Block, CacheRules, Json, Section, block, each, kind_of, role_of, settings
+from ..caching import IDLE, Block, CacheRules, Json, Layout, Section, block, each, kind_of, role_of, settings
 
 REASONING = ("reasoning", "reasoning_content", "reasoning_details")
 """The keys of a message for its thinking, at one provider or another."""
@@ -75,4 +75,5 @@ def lifetime(body: Json) -> int:
     return DAY if body.get("prompt_cache_retention") == "24h" else IDLE
 
 
-CACHE = CacheRules(blocks, lifetime=lifetime, verdicts=VERDICTS)
+LAYOUTS = (Layout("keep prompts for a day, if the model can", {"prompt_cache_retention": "24h"}, idle=DAY),)
+CACHE = CacheRules(blocks, lifetime=lifetime, verdicts=VERDICTS, layouts=LAYOUTS)

@@ -53,6 +53,9 @@ PARAMETERS = frozenset(
         "store",
         "stream",
         "service_tier",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
         "reasoning_content",
     }
 )
