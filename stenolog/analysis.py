@@ -8,6 +8,7 @@ from .adapters.conversation.verifying.trace import Reached, Trace, trace_value
 from .adapters.providers.prices import prices_of
 from .domain.lanes.state import decision
 from .domain.settings import members_after, settings
+from .projections.analysis.advice.advise import Advice, Option, advise
 from .projections.analysis.bisection import Bisected, bisect
 from .projections.analysis.blame import Blame, BlameLink, blame
 from .projections.analysis.budget import BudgetRow, budget
@@ -31,6 +32,7 @@ from .projections.views.timeline import TimelineItem, changes, timeline
 from .projections.views.usage import By, UsageTotals, together, usage
 
 __all__ = [
+    "Advice",
     "Bill",
     "Bisected",
     "Blame",
@@ -49,6 +51,7 @@ __all__ = [
     "Here",
     "Leaving",
     "Majority",
+    "Option",
     "Price",
     "Prices",
     "Reached",
@@ -61,6 +64,7 @@ __all__ = [
     "Unexplained",
     "UsageTotals",
     "WhatIf",
+    "advise",
     "bisect",
     "blame",
     "budget",

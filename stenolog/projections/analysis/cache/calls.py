@@ -132,10 +132,21 @@ def cache_calls(
     """
     log = list(entries)
     found: list[CacheCall] = []
-    for lane, receipts in _receipts(log).items():
-        calls = sorted(_calls(log, lane, receipts, blobs, counters), key=lambda call: call.entry.position)
+    for lane, calls in prompt_calls(log, blobs=blobs, counters=counters):
         found += _compared(log, lane, calls)
     return sorted(found)
+
+
+def prompt_calls(
+    log: Sequence[Entry],
+    *,
+    blobs: Mapping[str, bytes] = EMPTY_BLOBS,
+    counters: Mapping[str, Counter] = COUNTERS,
+) -> Iterator[tuple[LaneId, list[PromptCall]]]:
+    """Yield each lane's calls with their prompts as sent, in the order of the answers."""
+    for lane, receipts in _receipts(log).items():
+        calls = _calls(log, lane, receipts, blobs, counters)
+        yield lane, sorted(calls, key=lambda call: call.entry.position)
 
 
 def cache_call(
