@@ -67,7 +67,7 @@ def test_each_agent_of_a_conversation_has_a_line(used: Cli) -> None:
     assert "errors: 1 overloaded" in ran.out
 
 
-def test_cost_stats_and_the_list_count_the_same_errors_without_cancelled_calls(
+def test_both_views_of_cost_and_the_list_count_the_same_errors_without_cancelled_calls(
     used: Cli, tmp_path: Path
 ) -> None:
     with stenolog.open(tmp_path / "talks.db") as log:
@@ -75,7 +75,7 @@ def test_cost_stats_and_the_list_count_the_same_errors_without_cancelled_calls(
 
     assert [row[:3] for row in rows(used("cost", "shop"))[:1]] == [["coder", "3", "1"]]
     assert "not counted as errors: 1 cancelled" in used("cost", "shop").out
-    assert used("stats", "shop", "--json").data["agents"][0]["errors"] == 1
+    assert used("cost", "shop", "--context", "--json").data["agents"][0]["errors"] == 1
     assert [row["errors"] for row in used("ls", "--json").data if row["name"] == "shop"] == [1]
 
 
@@ -302,11 +302,11 @@ def test_the_rows_are_sorted_by_their_costs_and_then_by_their_calls(demo: Callab
     assert places == sorted(places)
 
 
-# `stats`: calls and tokens of each agent, and the context of one of them over time.
+# `cost --context`: calls and tokens of each agent, and the context of one of them over time.
 
 
 def test_it_counts_for_each_agent_and_tells_the_largest_request_of_the_busiest(demo: Cli) -> None:
-    told = demo("stats", "demo").out
+    told = demo("cost", "demo", "--context").out
 
     assert told.splitlines()[0].split() == ["AGENT", "CALLS", "ERRORS", "TOOLS", "INPUT", "CACHED", "OUTPUT"]
     for agent in ("coder", "reviewer"):
@@ -316,7 +316,7 @@ def test_it_counts_for_each_agent_and_tells_the_largest_request_of_the_busiest(d
 
 
 def test_the_picture_is_written_to_a_file(demo: Cli, tmp_path: Path) -> None:
-    told = demo("stats", "demo", "--agent", "reviewer", "--plot", str(tmp_path / "context.svg"))
+    told = demo("cost", "demo", "--context", "--agent", "reviewer", "--plot", str(tmp_path / "context.svg"))
 
     picture = ET.fromstring((tmp_path / "context.svg").read_text("utf-8"))
     assert "Context of reviewer in demo" in str(picture.get("aria-label"))
@@ -324,7 +324,7 @@ def test_the_picture_is_written_to_a_file(demo: Cli, tmp_path: Path) -> None:
 
 
 def test_a_sample_has_its_request_as_rebuilt_and_as_billed(demo: Cli) -> None:
-    data = demo("stats", "demo", "--agent", "coder", "--json").data
+    data = demo("cost", "demo", "--context", "--agent", "coder", "--json").data
 
     request = demo("request", "demo", "--agent", "coder", "--at", str(data["largest"]["at"]), "--json")
     assert data["largest"]["tokens"] == request.data["size"]["tokens"]
@@ -334,12 +334,14 @@ def test_a_sample_has_its_request_as_rebuilt_and_as_billed(demo: Cli) -> None:
 def test_an_agent_that_is_not_there_and_a_conversation_without_answers_are_refused(
     demo: Cli, cli: Cli
 ) -> None:
-    assert demo("stats", "demo", "--agent", "codr").status == 2
-    assert "no agent has answered yet" in demo("stats", "demo", "--at", "1").err
+    assert demo("cost", "demo", "--context", "--agent", "codr").status == 2
+    assert "no agent has answered yet" in demo("cost", "demo", "--context", "--at", "1").err
 
 
-@pytest.mark.parametrize("command", ["stats", "state"])
-def test_a_damaged_entry_does_not_stop_the_numbers(tmp_path: Path, cli: Cli, command: str) -> None:
+@pytest.mark.parametrize("command", [("cost", "--context"), ("state",)])
+def test_a_damaged_entry_does_not_stop_the_numbers(
+    tmp_path: Path, cli: Cli, command: tuple[str, ...]
+) -> None:
     path = tmp_path / "broken.db"
     with stenolog.open(path) as log:
         log["demo"].extend([UserMessage("Hi", to=["a"]), AssistantMessage(agent="a", text="zebra")])
@@ -349,6 +351,6 @@ def test_a_damaged_entry_does_not_stop_the_numbers(tmp_path: Path, cli: Cli, com
         connection.execute("UPDATE stored_events SET state = x'00' WHERE originator_version = 2")
         connection.commit()
 
-    told = cli(command, "demo", "--db", str(path))
+    told = cli(*command, "demo", "--db", str(path))
 
     assert (told.status, told.err) == (0, "")

@@ -312,12 +312,12 @@ def test_a_log_that_begins_in_the_middle_does_not_name_what_it_lacks(
             log["cut"].append(AssistantMessage(agent="claude", text=words, usage=used, source=source))
             log["cut"].append(UserMessage("Go on", to=["claude"]))
     shown = " ".join(cli("request", "cut", "--at", "2").out.split())
-    found = cli("stats", "cut", "--json").data["unexplained"]
+    found = cli("cost", "cut", "--context", "--json").data["unexplained"]
 
     assert "not logged, from the start" in shown
     assert "from the start: what came before" in shown
     assert "from the start: what came before this file: not recorded" in " ".join(
-        cli("stats", "cut").out.split()
+        cli("cost", "cut", "--context").out.split()
     )
     assert found["parts"] == []
     assert found["first"] > 170_000
@@ -326,7 +326,7 @@ def test_a_log_that_begins_in_the_middle_does_not_name_what_it_lacks(
 def test_the_numbers_of_an_imported_log_say_how_much_is_not_explained(cli: Callable[..., Any]) -> None:
     cli("import", SESSION, "--name", "s")
 
-    assert cli("stats", "s", "--json").data["unexplained"] == {
+    assert cli("cost", "s", "--context", "--json").data["unexplained"] == {
         "parts": ["system prompt", "tools"],
         "tokens": 11382,
         "first": 11382,
@@ -335,7 +335,7 @@ def test_the_numbers_of_an_imported_log_say_how_much_is_not_explained(cli: Calla
         "rebuilt": 1218,
         "at": 15,
     }
-    assert "  not in this log: 11,382 of the 12,600 tokens billed" in cli("stats", "s").out
+    assert "  not in this log: 11,382 of the 12,600 tokens billed" in cli("cost", "s", "--context").out
     assert cli("cost", "s").err.startswith("· the requests were sent by claude-code: tokens are as billed")
 
 
@@ -345,7 +345,7 @@ def test_a_log_that_stenolog_wrote_lacks_nothing(
     assert told("cost", "crew")
     found = [
         cli(*command, "crew", "--agent", "coder", "--json").data
-        for command in (("request",), ("request", "--why"), ("stats",))
+        for command in (("request",), ("request", "--why"), ("cost", "--context"))
     ]
 
     assert [(data.get("bill") or data)["unexplained"] for data in found] == [None, None, None]

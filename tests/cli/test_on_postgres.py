@@ -36,7 +36,7 @@ explain text parser --json
 search parser
 search parser --json
 search parser --newest
-stats demo
+cost --context demo
 cost
 cost --json
 outputs demo

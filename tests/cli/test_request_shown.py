@@ -259,7 +259,7 @@ def test_an_imported_chat_of_several_agents_has_no_main_one(cli: Cli, tmp_path: 
         ("explain", "compaction", "42", "--agent", "nobody"),
         ("explain", "agent", "42", "assistant", "--minus", "nobody"),
         ("export", "42", "--as", "openai", "--agent", "nobody"),
-        ("stats", "42", "--agent", "nobody"),
+        ("cost", "42", "--context", "--agent", "nobody"),
         ("state", "42", "--steps", "--agent", "nobody"),
         ("cost", "42", "--cache", "--agent", "nobody"),
         ("cost", "42", "--plan", "--agent", "nobody"),

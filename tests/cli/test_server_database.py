@@ -130,7 +130,7 @@ retry -o A
 export demo A
 export demo -o A
 export demo --output A
-stats demo --plot A
+cost --context demo --plot A
 cost --prices A
 watch A
 chat A --team A

@@ -32,9 +32,10 @@ TWINS = {
         *("request", "demo", "--agent", "coder", "--other", "reviewer", "--api", "anthropic")
     ],
     "/compaction.json/demo?agent=coder": ["explain", "compaction", "demo", "--agent", "coder"],
-    "/context.json/demo?agent=coder&at=9": ["stats", "demo", "--agent", "coder", "--at", "9"],
+    "/context.json/demo?agent=coder&at=9": ["cost", "demo", "--context", "--agent", "coder", "--at", "9"],
     "/machine.json/demo?at=9": ["state", "demo", "--at", "9"],
-    "/context.json/demo": ["stats", "demo"],
+    "/context.json/demo": ["cost", "demo", "--context"],
+    "/advise.json/demo": ["cost", "demo", "--advise"],
     "/cost.json/demo": ["cost", "demo", "--report"],
     "/cost.json/demo?agent=reviewer": ["cost", "demo", "--report", "--agent", "reviewer"],
     "/costs.json": ["cost", "--report"],

@@ -70,7 +70,7 @@ def request_link(query: Query, agent: str, at: int) -> str:
 
 
 def twin(query: Query) -> Answer:
-    """Return the data of `stats --json`."""
+    """Return the data of `cost --context --json`."""
     found = stats_of(query, query.at)
     return Answer(stats_data(found), unrecorded(query.conversation, found.agent))
 

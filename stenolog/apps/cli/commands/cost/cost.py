@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import click
@@ -47,11 +47,15 @@ Row: TypeAlias = tuple[str, usages.UsageTotals]
 @click.option("--at", metavar="ENTRY", help="Up to this entry or time.")
 @click.option("--since", metavar="TIME", help="Only from this time on.")
 @click.option("--until", metavar="TIME", help="Only up to this time.")
-@click.option("--plan", is_flag=True, help="What other policies would cost and lose.")
+@click.option("--plan", is_flag=True, help="What other policies would cost and lose. Calls no model.")
 @click.option("--cache", is_flag=True, help="What missed the prompt cache, and why.")
+@click.option("--advise", is_flag=True, help="What would have been cheaper, simulated.")
 @click.option("--report", is_flag=True, help="By each axis; misses, compactions, the dearest requests.")
-@click.option("-v", "--verbose", is_flag=True, help="With --cache: hits too.")
-@takes_agent_else("with --plan, --cache or --report")
+@click.option("--context", is_flag=True, help="How an agent's context grew, and what cut it.")
+@click.option("--plot", metavar="FILE", type=PLAIN_FILE, help="With --context: draw it as SVG.")
+@click.option("--project", metavar="FOLDER", default="", help="With --advise: of this folder only.")
+@click.option("-v", "--verbose", is_flag=True, help="With --cache and --advise: all rows.")
+@takes_agent_else("with a view, such as --plan")
 @click.option("--budget", "budgets", metavar="N,N…", help="With --plan: tokens, 8k,16k.")
 @click.option(
     "--policy",
@@ -70,30 +74,44 @@ def cost_command(
     at: str | None,
     since: str | None,
     until: str | None,
-    plan: bool,
-    cache: bool,
-    report: bool,
+    plot: Path | None,
+    project: str,
     verbose: bool,
+    plan: bool,
+    context: bool,
+    cache: bool,
+    advise: bool,
+    report: bool,
     **of_plan: Any,
 ) -> CommandResult:
-    """Count calls, tokens, tools, errors, times and costs.
-
-    --plan builds every request of an agent under each policy and budget, and calls no model. --cache compares
-    each request with the one before. --report is what the page Cost shows.
-    """
+    """Count calls, tokens, tools, errors, times and costs."""
     log, times = open_log(db), period(since, until)
-    _check_views({"plan": plan, "cache": cache, "report": report}, verbose=verbose, has_times=any(times))
+    views = {"plan": plan, "context": context, "cache": cache, "advise": advise, "report": report}
+    _check_views(views, verbose=verbose, has_times=any(times), has_plot=plot is not None, has_project=project)
     if plan:
         from ._cost_views import planned
 
         conversation = find_conversation(log, target)
         return planned(conversation, at=at or "@", prices=prices, **of_plan)
-    agent = of_plan.pop("agent") if cache or report else None
+    agent = of_plan.pop("agent") if any(views.values()) else None
     if given := [option for name, option in OF_PLAN.items() if of_plan.get(name)]:
         raise click.UsageError(f"{', '.join(given)}: only with --plan")
+    if context:
+        from ._context import grown
+
+        return grown(find_conversation(log, target), agent=agent, at=at or "@", plot=plot)
     conversations = find_conversations(log, target)
     if at is not None and len(conversations) != 1:
         raise click.UsageError("--at is a position of one conversation: name it")
+    if advise:
+        from ._advice import advised
+
+        if at is not None:
+            raise click.UsageError("--advise is of all entries: leave out --at")
+        if agent and len(conversations) == 1:
+            known_agent(conversations[0], agent)
+        chosen = [each for each in conversations if not project or _is_in(each, project)]
+        return advised(log, chosen, agent=agent, prices=prices, verbose=verbose)
     if cache:
         from ._cost_views import cached
 
@@ -164,7 +182,7 @@ def _imported(conversations: Sequence[Conversation]) -> tuple[Diagnostic, ...]:
     of = f" in {len(systems):,} of these conversations" if len(conversations) > 1 else ""
     programs = ", ".join(sorted(set(systems.values())))
     words = (
-        f"the requests{of} were sent by {programs}: tokens are as billed; `stenolog stats` counts those that "
+        f"the requests{of} were sent by {programs}: tokens are as billed; `cost --context` counts those that "
         "the log does not explain"
     )
     return (Diagnostic("note", "rebuilt", words, next(iter(systems)) if len(conversations) == 1 else ""),)
@@ -175,14 +193,25 @@ def _program(conversation: Conversation) -> str:
     return origin.system if origin is not None else ""
 
 
-def _check_views(views: Mapping[str, bool], *, verbose: bool, has_times: bool) -> None:
+def _is_in(conversation: Conversation, project: str) -> bool:
+    folder = fold_at(conversation, OVERVIEW).folder
+    return project in (folder, PurePath(folder).name)
+
+
+def _check_views(
+    views: Mapping[str, bool], *, verbose: bool, has_times: bool, has_plot: bool, has_project: str
+) -> None:
     chosen = [f"--{name}" for name, is_chosen in views.items() if is_chosen]
     if len(chosen) > 1:
         raise click.UsageError(f"{' and '.join(chosen)} are different views: choose one")
     if has_times and chosen:
         raise click.UsageError(f"--since and --until: not with {chosen[0]}")
-    if verbose and not views["cache"]:
-        raise click.UsageError("--verbose: only with --cache")
+    if verbose and not (views["cache"] or views["advise"]):
+        raise click.UsageError("--verbose: only with --cache and --advise")
+    if has_plot and not views["context"]:
+        raise click.UsageError("--plot: only with --context")
+    if has_project and not views["advise"]:
+        raise click.UsageError("--project: only with --advise")
 
 
 def _newest_first(log: Log, rows: Sequence[Row]) -> Sequence[Row]:

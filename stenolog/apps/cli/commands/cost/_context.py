@@ -1,39 +1,28 @@
-"""Command `stats`."""
+"""`cost --context`: how the context of an agent grew."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import click
-
-from stenolog.apps.cli.arguments.agent import known_agent, takes_agent_else
-from stenolog.apps.cli.arguments.database import Database
-from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
-from stenolog.apps.cli.arguments.options import takes_at, takes_conversation
+from stenolog.apps.cli.arguments.agent import known_agent
 from stenolog.apps.cli.arguments.position import resolve
-from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece, counted, line
-from stenolog.apps.cli.terminal import PLAIN_FILE, whole_or_not_at_all
+from stenolog.apps.cli.terminal import whole_or_not_at_all
 from stenolog.apps.views.lanes import unrecorded
 from stenolog.apps.views.stats import Stats, agent_rows, stats, stats_data
 from stenolog.projections.context_curve.samples import MARK_WORDS
+
+if TYPE_CHECKING:
+    from stenolog.adapters.conversation.log import Conversation
 
 STEPS = 3
 """The largest steps that a person is shown."""
 
 
-@command("stats", example="stenolog stats demo --agent coder --plot context.svg")
-@takes_at
-@click.option("--plot", metavar="FILE", type=PLAIN_FILE, help="Draw the agent's context as SVG.")
-@takes_agent_else("default: the one with most calls")
-@takes_conversation
-def stats_command(db: Database, target: str, at: str, plot: Path | None, agent: str | None) -> CommandResult:
-    """Count calls, and show how an agent's context grew.
-
-    The tokens of each request as rebuilt, billed and cached; what made it smaller.
-    """
-    conversation = find_conversation(open_log(db), target)
+def grown(conversation: Conversation, *, agent: str | None, at: str, plot: Path | None) -> CommandResult:
+    """Show the tokens of an agent's requests as rebuilt, billed and cached, and what made them smaller."""
     found = stats(conversation, known_agent(conversation, agent) if agent else "", resolve(conversation, at))
     if plot is not None:
         with whole_or_not_at_all(plot) as file:
