@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +17,7 @@ from stenolog.domain.lanes.state import runs_in_words
 from stenolog.projections.analysis.certificate.certify import Certificate, Showing, Unproved, certify
 from stenolog.projections.analysis.certificate.subject import HOWS
 from stenolog.projections.analysis.quotes import PIECE
+from stenolog.projections.messages.json_fields import compact_json
 from stenolog.projections.requests.pipeline.omissions import runs
 
 from .figures import counted
@@ -240,3 +242,19 @@ def _part_data(part: Part) -> dict[str, Any]:
         "shown": [one._asdict() for one in found.shown],
         "unproved": [one._asdict() for one in found.unproved],
     }
+
+
+def certificate_of(conversation: Conversation, content: bytes, where: str) -> str:
+    """Return a written certificate as compact JSON. Raises `CallerError` if it is of another conversation."""
+    try:
+        written = json.loads(content)
+        ends = [(part["to"]["position"], part["to"]["digest"]) for part in written["parts"]]
+        is_one = written["certificate"] == VERSION and written["given"] is True
+    except (ValueError, TypeError, LookupError, RecursionError):
+        is_one = False
+    if not is_one:
+        raise CallerError(f"{where}: expected a certificate that `stenolog certify -o FILE` wrote")
+    known = conversation.position
+    if not any(0 < at <= known and conversation.entry(at).digest == digest for at, digest in ends):
+        raise CallerError(f"{where}: the certificate is of another conversation than {conversation.name!r}")
+    return compact_json(written)

@@ -31,6 +31,12 @@ OPTIONS = (
     click.option("--show-guessable", is_flag=True, help="Show answers whose receipts let these be guessed."),
     click.option("--statement", metavar="TEXT", help="Your words about the pack."),
     click.option(
+        "--certificate",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="A certificate, as its statement; with its requests.",
+    ),
+    click.option(
         "--sign",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         metavar="KEYFILE",
@@ -53,6 +59,7 @@ class PackOptions(NamedTuple):
     withhold: tuple[str, ...]
     show_guessable: bool
     statement: str | None
+    certificate: Path | None
     sign: Path | None
     by: str | None
     anchor: tuple[str, ...]
@@ -68,18 +75,28 @@ class PackOptions(NamedTuple):
         """Return the contents to write. Raises as `position_ranges` and `read_signer`."""
         if self.by and self.sign is None:
             raise click.UsageError("--by is for --sign")
-        requests: Wanted = "newest"
+        if self.certificate is not None and self.statement is not None:
+            raise click.UsageError("--certificate is the statement: leave out --statement")
+        requests: Wanted = "newest" if self.certificate is None else "all"
         if at is not None:
             requests = "all" if at == "all" else _positions(conversation, [at])
         return PackContents(
             requests,
             _positions(conversation, self.withhold),
-            _text(self.statement, "--statement"),
+            self._certificate(conversation) or _text(self.statement, "--statement"),
             None if self.sign is None else read_signer(self.sign, by=_text(self.by, "--by")),
             self.anchor,
             self.whole_history,
             self.show_guessable,
         )
+
+    def _certificate(self, conversation: Conversation) -> str:
+        """Return the certificate as text. Raises `CallerError` for one that is not of this conversation."""
+        if self.certificate is None:
+            return ""
+        from stenolog.apps.views.certificates import certificate_of
+
+        return certificate_of(conversation, self.certificate.read_bytes(), str(self.certificate))
 
 
 def takes_pack_options(function: F) -> F:
