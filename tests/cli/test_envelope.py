@@ -71,6 +71,7 @@ COMMANDS = [
     ("db", "backup", "copy.db"),
     ("db", "gc"),
     ("explain", "text", "test"),
+    ("explain", "answer", "demo", "7"),
     ("explain", "compaction", "demo", "--agent", "coder"),
     ("db", "salvage", "talks.db", "-o", "salvaged.db"),
     ("fork", "demo", "--after", "4"),

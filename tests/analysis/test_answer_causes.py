@@ -1,0 +1,111 @@
+"""An answer's request, asked again without parts of it: what was planted is named, in few calls."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from random import Random
+from typing import Any
+
+import pytest
+
+import stenolog
+from stenolog import AssistantMessage, Tool, ToolCall, ToolResult, UserMessage
+from stenolog.adapters.asking import ask
+from stenolog.apps.views.answer_causes import AnswerCauses, answer_causes, answer_in_parts, effects
+from stenolog.errors import InvalidEventError
+from stenolog.models import Model, ModelRequest, ModelResponse
+from tests.random_cases import seeds
+
+APIS = ("anthropic", "openai-chat", "openai-responses", "gemini", "cohere")
+DEPLOY = ToolCall(id="z", name="deploy", arguments="{}")
+
+
+class Noisy(Model):
+    """A model that deploys in nine of ten answers if all planted texts are in its request, else in one."""
+
+    name = "model-1"
+    charges = "nothing"
+
+    def __init__(self, api: str, planted: list[str], seed: int) -> None:
+        self.api, self.planted, self.random, self.calls = api, planted, Random(seed), 0
+
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[Any, None]:
+        yield prompt.outgoing()
+        self.calls += 1
+        body = json.dumps(prompt.body)
+        rate = 0.9 if all(text in body for text in self.planted) else 0.1
+        calls = self.random.random() < rate
+        yield ModelResponse((DEPLOY if calls else ToolCall(id="z", name="look", arguments="{}"),))
+
+
+def recorded(log: stenolog.Log, random: Random, api: str) -> stenolog.Conversation:
+    """Record a conversation whose last answer deploys; each line, tool and entry says a word of its own."""
+    talk = log["demo"]
+    lines = [f"Rule w{n}x: be kind." for n in range(random.randint(2, 12))]
+    names = ["deploy", "look", *(f"tool{n}" for n in range(random.randint(0, 6)))]
+    tools = [Tool(name=name, description=f"It does d{name}x.") for name in names]
+    talk.join("coder", model="model-1", persona="\n".join(lines), tools=tools)
+
+    def answer(**fields: Any) -> None:
+        talk.append(AssistantMessage(agent="coder", receipt=talk.request("coder", api=api).receipt, **fields))
+
+    for n in range(random.randint(2, 9)):
+        talk.append(UserMessage(text=f"Fact f{n}x of the case.", to=["coder"]))
+        if random.random() < 0.5:
+            answer(tool_calls=[ToolCall(id=f"c{n}", name="look", arguments="{}")])
+            talk.append(ToolResult(call_id=f"c{n}", name="look", text=f"I see s{n}x here."))
+        answer(text=f"Noted n{n}x.")
+    talk.append(UserMessage(text="Now act.", to=["coder"]))
+    answer(tool_calls=[DEPLOY])
+    return talk
+
+
+def searched(talk: stenolog.Conversation, model: Noisy, **options: Any) -> AnswerCauses:
+    """Return the causes of a conversation's last answer."""
+    whole = answer_in_parts(talk, talk.position)
+    with stenolog.open(":memory:") as answers:
+
+        def asked(questions: Any, times: int) -> Any:
+            return ask(questions, model, times=times, budget_micro_usd=None, answers=answers)
+
+        return asyncio.run(answer_causes(talk, whole, model.name, asked, **options))
+
+
+def text_of(talk: stenolog.Conversation, causes: AnswerCauses, at: int) -> str:
+    """Return the words that only one part of the request says."""
+    part = causes.whole.parts[at]
+    if part.kind == "system":
+        return part.name
+    if part.kind == "tool":
+        return f"It does d{part.name}x."
+    return talk.entry(part.positions[-1]).event.text  # type: ignore[union-attr]
+
+
+@seeds(10, slow=60)
+def test_a_planted_part_is_named_on_every_api_and_no_part_if_none_matters(seeds: range) -> None:
+    right = 0
+    for seed in seeds:
+        random = Random(seed)
+        api = APIS[seed % len(APIS)]
+        with stenolog.open(":memory:") as log:
+            talk = recorded(log, random, api)
+            causes = AnswerCauses(answer_in_parts(talk, talk.position))
+            wanted = random.sample(range(len(causes.whole.parts)), seed % 3)
+            model = Noisy(api, [text_of(talk, causes, at) for at in wanted], seed)
+            found = searched(talk, model)
+        assert found.found is not None
+        named = [cause.parts for cause in found.found.causes if cause.how != "among"]
+        assert set(named) <= {(at,) for at in wanted}, seed
+        right += len(named) == len(wanted)
+        assert found.calls == model.calls <= 700
+        assert all(effect.comparison.high < 0 for effect in effects(found, 0.95))
+    assert right >= len(seeds) * 0.9
+
+
+def test_only_an_answer_of_a_model_can_be_explained() -> None:
+    with stenolog.open(":memory:") as log:
+        talk = recorded(log, Random(1), "anthropic")
+        with pytest.raises(InvalidEventError, match="at 1: expected an answer of a model, found mode_switch"):
+            answer_in_parts(talk, 1)
