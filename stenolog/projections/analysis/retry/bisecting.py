@@ -27,13 +27,6 @@ class Search(NamedTuple):
     exact: bool = False
 
 
-class Wanted(NamedTuple):
-    """Verdicts that the search needs next: on these variants, up to this number of samples each."""
-
-    variants: tuple[int, ...]
-    samples: int
-
-
 class Bisection(NamedTuple):
     """Result of a search.
 
@@ -46,6 +39,17 @@ class Bisection(NamedTuple):
     before: int
     after: int
     worse: bool = False
+
+
+class Wanted(NamedTuple):
+    """Verdicts that the search needs next: on these variants, up to this number of samples each.
+
+    `so_far` is the result if there are no more.
+    """
+
+    variants: tuple[int, ...]
+    samples: int
+    so_far: Bisection
 
 
 class Searched(NamedTuple):
@@ -73,7 +77,7 @@ def following(verdicts: Mapping[int, Verdicts], search: Search) -> Wanted | Bise
     before, after = 0, search.variants - 1
     sign = _difference(verdicts, before, after, search)
     if not sign:
-        return _more(verdicts, (before, after), search) or Bisection("no difference", before, after)
+        return _more(verdicts, (before, after), search, Bisection("no difference", before, after))
     while possible := [each for each in range(before + 1, after) if not _is_mute(verdicts.get(each))]:
         middle = possible[(len(possible) - 1) // 2]
         if _difference(verdicts, before, middle, search, sign):
@@ -81,8 +85,8 @@ def following(verdicts: Mapping[int, Verdicts], search: Search) -> Wanted | Bise
         elif _difference(verdicts, middle, after, search, sign):
             before = middle
         else:
-            undecided = Bisection("undecided", before, after, sign < 0)
-            return _more(verdicts, (before, middle, after), search) or undecided
+            so_far = Bisection("undecided", before, after, sign < 0)
+            return _more(verdicts, (before, middle, after), search, so_far)
     return Bisection("found" if after - before == 1 else "undecided", before, after, sign < 0)
 
 
@@ -91,11 +95,13 @@ def _is_mute(verdicts: Verdicts | None) -> bool:
     return bool(verdicts) and all(verdict is None for verdict in verdicts or ())
 
 
-def _more(verdicts: Mapping[int, Verdicts], variants: tuple[int, ...], search: Search) -> Wanted | None:
+def _more(
+    verdicts: Mapping[int, Verdicts], variants: tuple[int, ...], search: Search, so_far: Bisection
+) -> Wanted | Bisection:
     known = {variant: len(verdicts.get(variant, ())) for variant in variants}
     samples = min(search.samples, min(known.values()) + search.batch)
     lacking = tuple(variant for variant in variants if known[variant] < samples)
-    return Wanted(lacking, samples) if lacking else None
+    return Wanted(lacking, samples, so_far) if lacking else so_far
 
 
 def _difference(verdicts: Mapping[int, Verdicts], one: int, other: int, search: Search, sign: int = 0) -> int:
