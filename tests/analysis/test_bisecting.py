@@ -9,7 +9,8 @@ from random import Random
 import stenolog
 from stenolog import ModeSwitch, UserMessage
 from stenolog.analysis import bisect
-from stenolog.apps.views.bisections import Judged, by_text, case_at, of_entries
+from stenolog.apps.views.axes import case_at, of_entries
+from stenolog.apps.views.bisections import Judged, by_text
 from stenolog.context import LastN
 from stenolog.projections.analysis.retry.bisecting import Bisection, Search, searched
 

@@ -13,7 +13,7 @@ from stenolog import AgentCard, AssistantMessage, Log, ModeSwitch, ToolCall, Use
 from stenolog.adapters.asking.searching import AskedSearch, search_by_asking
 from stenolog.adapters.engine.team_file.commits import Commit, TeamCards
 from stenolog.analysis import Price, drift
-from stenolog.apps.views.bisections import Axis, case_at, of_commits, of_entries, of_releases, recorded_calls
+from stenolog.apps.views.axes import Axis, case_at, of_commits, of_entries, of_releases, recorded_calls
 from stenolog.events import Usage
 from stenolog.models import Model, ModelRequest, ModelResponse
 from stenolog.parts import TextPart

@@ -1,197 +1,52 @@
-"""Searches along an axis, such as the entries of a conversation, for the point that turned a judge."""
+"""Searches along an axis for the point that turned a judge: one value for terminal, page and JSON."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stenolog.adapters.engine.replay.agents import RecordedCards
-from stenolog.adapters.engine.team_file.commits import TeamHistory
-from stenolog.domain.card import AgentCard
-from stenolog.domain.entry import Entry
-from stenolog.domain.errors import CallerError, InvalidEventError
-from stenolog.domain.events import AssistantMessage
+from stenolog.adapters.asking.searching import Passes, search_by_asking
 from stenolog.projections.analysis.bisection import holds
-from stenolog.projections.analysis.drift import RoleDrift
-from stenolog.projections.analysis.retry import Case, Change, Here, cases, retried
+from stenolog.projections.analysis.retry import Interval, Question, interval, question
 from stenolog.projections.analysis.retry.bisecting import Search, Searched, searched
-from stenolog.projections.analysis.retry.cases import rank
-from stenolog.projections.analysis.retry.releases import under_release
-from stenolog.projections.analysis.whatif import unwritten
-from stenolog.projections.requests import Request, build
-from stenolog.projections.requests.request import known_policy
-from stenolog.projections.views.lines import describe
 
-from .lanes import lane, means, own_api
+from .axes import Axis, Variant
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation.log import Conversation, Log
+    from stenolog.adapters.asking.asking import Models
+    from stenolog.adapters.conversation.log import Log
 
-
-class Variant(NamedTuple):
-    """A point of an axis: its name, such as an entry's position, and what a reader knows it by."""
-
-    name: str
-    title: str = ""
-
-
-class Axis(NamedTuple):
-    """Points in order, and the requests of recorded calls at each; None: none can be built there.
-
-    `what` is one point, such as "entry".
-    """
-
-    what: str
-    variants: Sequence[Variant]
-    cases: Sequence[Case]
-    request: Callable[[int, int], Request | None]
+ANSWERS = ("more answers pass", "fewer answers pass")
 
 
 class Judged(NamedTuple):
     """The result of a search along an axis.
 
-    `passes` and `fails` say what turned, from a point on. A `confidence` of None: the judge never errs.
+    `turned` says what is otherwise from a point on, for better or worse. `confidence`, of a judge that may
+    err, is that of all that is said; `micro_usd` is what its answers cost. `is_cut`: it ended for want of
+    an answer.
     """
 
     axis: Axis
     judge: str
-    passes: str
-    fails: str
-    confidence: float | None
+    turned: tuple[str, str]
     searched: Searched
+    confidence: float | None = None
+    micro_usd: int = 0
+    is_cut: bool = False
+
+    @property
+    def is_found(self) -> bool:
+        """True if a point can be named."""
+        return self.searched.found.verdict == "found"
 
 
-def of_entries(conversation: Conversation, case: Case, first: int, last: int) -> Axis:
-    """Return a call's request as if the entries after each of `first` to `last` had not been.
+class Tried(NamedTuple):
+    """A point that was tried, and how many of its verdicts are good."""
 
-    Raises `InvalidEventError` if the entries are not before the request.
-    """
-    agent, task = case.lane
-    log = list(conversation.entries(at=case.view))
-    if not 1 <= first < last <= case.view:
-        found = f"found {first} and {last}"
-        raise InvalidEventError(f"--between: expected two entries from 1 to {case.view}, {found}")
-    chosen = None if case.receipt is None else known_policy(case.receipt)
-    given: Any = {"task": task, "api": case.api, "policy": chosen, **means(conversation)}
-
-    def request(variant: int, _case: int) -> Request | None:
-        try:
-            return build(unwritten(log, first + variant + 1, last), agent, **given)
-        except CallerError:
-            return None
-
-    described = (describe(entry) for entry in log[first - 1 : last])
-    variants = [Variant(str(at), f"{each.who}  {each.what}") for at, each in enumerate(described, first)]
-    return Axis("entry", variants, [case], request)
-
-
-def case_at(conversation: Conversation, address: str, at: int | None) -> Case:
-    """Return a lane's call whose request was at a position; its last call if None.
-
-    Without a call there, as of the next request, the answer is empty.
-    """
-    where, head = lane(address), at or conversation.position
-    own = [case for case in cases(conversation.entries()) if case.lane == where]
-    if asked := [case for case in own if at in (None, case.view)]:
-        return asked[-1]
-    empty = AssistantMessage(agent=where.agent, task=where.task)
-    return Case(conversation.name, where, head + 1, own_api(conversation, address), empty)
-
-
-def of_releases(log: Log, role: RoleDrift, calls: Sequence[Case]) -> Axis:
-    """Return recorded calls with the prompt and the tools of each release of their program."""
-
-    def change(variant: int, case: Case, entries: Sequence[Entry], card: AgentCard) -> Change:
-        return under_release(entries, case.lane.agent, card, role.versions[variant].sample)
-
-    variants = [Variant(each.digest, ", ".join(each.programs)) for each in role.versions]
-    return _of_changes("release", variants, log, calls, change)
-
-
-def of_commits(log: Log, history: TeamHistory, calls: Sequence[Case]) -> Axis:
-    """Return recorded calls under the cards of a team file as of each commit.
-
-    Tools of MCP servers stay as recorded. A commit whose file cannot be loaded is passed over; raises
-    `CallerError` if it is the first or the last.
-    """
-    ends = [history.team(end) for end in (0, len(history.commits) - 1)]
-    own = {
-        (name, tool.name) for team in ends for name, card in team.cards.items() for tool in card.tools or ()
-    }
-
-    def change(variant: int, case: Case, _entries: Sequence[Entry], card: AgentCard) -> Change:
-        agent, team = case.lane.agent, history.team(variant)
-        now = team.cards.get(agent)
-        if now is None:
-            raise CallerError(f"{history.file}: no agent {agent!r}")
-        if agent in team.with_servers:
-            known = {tool.name for tool in now.tools or ()}
-            served = [
-                tool for tool in card.tools or () if tool.name not in known and (agent, tool.name) not in own
-            ]
-            now = replace(now, tools=[*(now.tools or ()), *served])
-        return Change(cards={agent: now})
-
-    variants = [Variant(each.digest[:12], f"{each.day}  {each.subject}") for each in history.commits]
-    return _of_changes("commit", variants, log, calls, change)
-
-
-Changing: TypeAlias = "Callable[[int, Case, Sequence[Entry], AgentCard], Change]"
-"""The change to a case at a variant, by its conversation's entries and the card that it had."""
-
-
-def _of_changes(
-    what: str, variants: Sequence[Variant], log: Log, calls: Sequence[Case], change: Changing
-) -> Axis:
-    """Return an axis; the calls of a conversation are built in one pass for each point."""
-    made: dict[tuple[int, str], dict[int, Request | None]] = {}
-
-    def request(variant: int, number: int) -> Request | None:
-        case = calls[number]
-        key = variant, case.conversation
-        if key not in made:
-            made[key] = _all_built(variant, log[case.conversation], calls, change)
-        return made[key].get(case.position)
-
-    return Axis(what, variants, calls, request)
-
-
-def _all_built(
-    variant: int, conversation: Conversation, calls: Iterable[Case], change: Changing
-) -> dict[int, Request | None]:
-    entries = list(conversation.entries())
-    cards, here = RecordedCards(entries), Here(**means(conversation))
-    groups: dict[tuple[str, int], list[Case]] = defaultdict(list)
-    own = [case for case in calls if case.conversation == conversation.name]
-    for case in own:
-        groups[case.lane.agent, id(cards.at(case.lane.agent, case.view))].append(case)
-    found: dict[int, Request | None] = {}
-    for group in groups.values():
-        card = cards.at(group[0].lane.agent, group[0].view)
-        try:
-            under = change(variant, group[0], entries, card)
-        except CallerError:
-            continue
-        found |= {each.case.position: each.now for each in retried(group, entries, under, here)}
-    return found
-
-
-def recorded_calls(
-    conversations: Iterable[Conversation], agents: Collection[tuple[str, str]] | None
-) -> list[Case]:
-    """Return the calls of these agents, each with its conversation (None: of all), in an order by chance.
-
-    The first of them are then no worse a sample than any others.
-    """
-    found = [
-        case
-        for conversation in conversations
-        for case in cases(conversation.entries())
-        if agents is None or (conversation.name, case.lane.agent) in agents
-    ]
-    return sorted(found, key=rank)
+    variant: Variant
+    passed: Interval
+    is_named: bool
 
 
 def by_text(axis: Axis, text: str) -> Judged:
@@ -204,12 +59,81 @@ def by_text(axis: Axis, text: str) -> Judged:
     search = Search(len(axis.variants), len(axis.cases), exact=True)
     holding = f"holds “{text}”"
     turned = f"the request {holding}", f"the request no longer {holding}"
-    return Judged(axis, holding, *turned, None, searched(judge, search))
+    return Judged(axis, holding, turned, searched(judge, search))
+
+
+def questions_of(axis: Axis, model: Callable[[int], str]) -> Callable[[int, int], Question | None]:
+    """Return the question of a point and a sample, for the model named for a case; each case in turn."""
+
+    def asked(variant: int, sample: int) -> Question | None:
+        number = sample % len(axis.cases)
+        request = axis.request(variant, number)
+        if request is None or not request.ready:
+            return None
+        point = f"{axis.what} {axis.variants[variant].name}"
+        return question(axis.cases[number], request, model(number), point)
+
+    return asked
+
+
+async def by_answers(
+    axis: Axis,
+    judge: str,
+    passes: Passes,
+    models: Models,
+    asked: Callable[[int, int], Question | None],
+    *,
+    times: int,
+    confidence: float,
+    budget_micro_usd: int | None,
+    answers: Log,
+    **options: Any,
+) -> Judged:
+    """Search for the point from which on more or fewer answers pass, each call asked so many times at most.
+
+    Errors and `options` are those of `ask`.
+    """
+    search = Search(len(axis.variants), times * len(axis.cases), confidence)
+    terms: dict[str, Any] = {"budget_micro_usd": budget_micro_usd, "answers": answers, **options}
+    found = await search_by_asking(search, asked, passes, models, **terms)
+    return Judged(axis, judge, ANSWERS, found.searched, confidence, found.micro_usd, found.is_cut)
+
+
+def sentence(judged: Judged) -> str:
+    """Return the result in a sentence."""
+    axis, found = judged.axis, judged.searched.found
+    before, after = axis.variants[found.before], axis.variants[found.after]
+    turned = judged.turned[found.worse]
+    span = f"between {axis.what} {before.name} and {after.name}"
+    if found.verdict == "found":
+        return f"{axis.what} {after.name}: from here on {turned}"
+    why = "what is between them cannot be built"
+    if judged.confidence is not None:
+        why = "the budget is spent" if judged.is_cut else "to say which, ask more often"
+    if found.verdict == "undecided":
+        return f"{turned} from a point {span} on; {why}"
+    more = f"; {why}" if judged.is_cut else ""
+    return f"no difference found {span}: {judged.judge}{more}"
+
+
+def tried(judged: Judged) -> list[Tried]:
+    """Return the points that were tried, in their order."""
+    axis, (found, verdicts) = judged.axis, judged.searched
+    known = {at: [each for each in some if each is not None] for at, some in verdicts.items()}
+    return [
+        Tried(
+            axis.variants[at],
+            interval(sum(known[at]), len(known[at]), judged.confidence or 0.95),
+            judged.is_found and at == found.after,
+        )
+        for at in sorted(known)
+    ]
 
 
 def judged_data(judged: Judged) -> dict[str, Any]:
     """Return a result as JSON."""
-    axis, (found, verdicts) = judged.axis, judged.searched
+    axis, found = judged.axis, judged.searched.found
+    is_noisy = judged.confidence is not None
     return {
         "axis": axis.what,
         "cases": [
@@ -224,13 +148,10 @@ def judged_data(judged: Judged) -> dict[str, Any]:
         "worse": found.worse,
         "variants": len(axis.variants),
         "tried": [
-            {"name": axis.variants[variant].name, "passed": passed, "of": of}
-            for variant, (passed, of) in passes(verdicts).items()
+            {"name": each.variant.name, "passed": each.passed.passed, "of": each.passed.of}
+            | ({"low": each.passed.low, "high": each.passed.high} if is_noisy else {})
+            for each in tried(judged)
         ],
+        "known_cost_micro_usd": judged.micro_usd,
+        "is_cut": judged.is_cut,
     }
-
-
-def passes(verdicts: Mapping[int, Sequence[bool | None]]) -> dict[int, tuple[int, int]]:
-    """Return how many verdicts on each variant are good, and of how many, in the variants' order."""
-    known = {variant: [each for each in some if each is not None] for variant, some in verdicts.items()}
-    return {variant: (sum(known[variant]), len(known[variant])) for variant in sorted(known)}

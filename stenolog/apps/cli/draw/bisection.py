@@ -4,38 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stenolog.apps.cli.lines import Piece, line
-from stenolog.apps.views.bisections import Judged, passes
+from stenolog.adapters.providers.prices import usd
+from stenolog.apps.cli.lines import Piece, counted, line
+from stenolog.apps.views.bisections import Judged, Tried, sentence, tried
 
 from .layout import Cell, table, wrapped
+
+MARKS = {"found": ("✓ ", "green"), "undecided": ("? ", "yellow"), "no difference": ("· ", "dim")}
 
 
 def bisection_drawn(judged: Judged) -> Iterator[Piece]:
     """Yield the result in a sentence, then each point that was tried."""
-    axis, (found, verdicts) = judged.axis, judged.searched
-    before, after = axis.variants[found.before], axis.variants[found.after]
-    span = f"between {axis.what} {before.name} and {after.name}"
-    if found.verdict == "no difference":
-        yield wrapped(("· ", "dim"), f"no difference found {span}: {judged.judge}", hang=2)
-    elif found.verdict == "undecided":
-        words = f"{_turned(judged)} from a point {span} on; which one takes more answers"
-        yield wrapped(("? ", "yellow"), words, hang=2)
-    else:
-        words = f"{axis.what} {after.name}: from here on {_turned(judged)}"
-        yield wrapped(("✓ ", "green"), (words, "bold"), hang=2)
-    tried = [_row(judged, variant, of) for variant, of in passes(verdicts).items()]
-    yield table((f">{axis.what.upper()}", ">PASSED", "*TEXT"), tried)
-    yield line((f"{len(tried):,} of {len(axis.variants):,} tried", "dim"))
+    what, points = judged.axis.what, tried(judged)
+    yield wrapped(MARKS[judged.searched.found.verdict], (sentence(judged), "bold"), hang=2)
+    noisy = judged.confidence is not None
+    columns = (f">{what.upper()}", ">PASSED", *([">SHARE"] if noisy else []), "*TEXT")
+    yield table(columns, [_row(each, noisy=noisy) for each in points])
+    yield line((f"{len(points):,} of {len(judged.axis.variants):,} tried", "dim"))
+    if judged.confidence is not None:
+        asked = sum(each.passed.of for each in points)
+        words = f"judged: {counted(asked, 'answer')}, {usd(judged.micro_usd)} in all"
+        yield line((f"{words}; each name is right with {judged.confidence:.0%} at least", "dim"))
 
 
-def _row(judged: Judged, variant: int, of: tuple[int, int]) -> tuple[Cell, ...]:
-    name, title = judged.axis.variants[variant]
-    mark = "yellow" if variant == judged.searched.found.after else ""
-    passed = f"{of[0]:,} of {of[1]:,}"
-    if of == (of[0], 1) and judged.confidence is None:
-        passed = "yes" if of[0] else "no"
-    return (name, mark), passed, (title, "dim")
-
-
-def _turned(judged: Judged) -> str:
-    return judged.fails if judged.searched.found.worse else judged.passes
+def _row(each: Tried, *, noisy: bool) -> tuple[Cell, ...]:
+    name, (passed, of, low, high) = (each.variant.name, "yellow" if each.is_named else ""), each.passed
+    if noisy:
+        return name, f"{passed:,} of {of:,}", f"{low:.0%}-{high:.0%}", (each.variant.title, "dim")
+    words = {(1, 1): "yes", (0, 1): "no", (0, 0): "-"}.get((passed, of), f"{passed:,} of {of:,}")
+    return name, words, (each.variant.title, "dim")

@@ -18,7 +18,7 @@ from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch, UserM
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation, Log
-    from stenolog.apps.views.bisections import Axis
+    from stenolog.apps.views.axes import Axis
     from stenolog.projections.analysis.drift import PromptVersion, RoleDrift
 
 KINDS = (ModeSwitch, AssistantMessage, LlmError, UserMessage)
@@ -37,7 +37,7 @@ class BisectOptions(NamedTuple):
 
 def entries_axis(log: Log, asked: BisectOptions) -> Axis:
     """Return the entries before a call's request."""
-    from stenolog.apps.views.bisections import case_at, of_entries
+    from stenolog.apps.views.axes import case_at, of_entries
 
     if len(asked.targets) > 1 or asked.sample:
         raise click.UsageError(
@@ -57,7 +57,7 @@ def entries_axis(log: Log, asked: BisectOptions) -> Axis:
 def commits_axis(log: Log, asked: BisectOptions, file: Path) -> Axis:
     """Return the commits of a team file, for the calls of its agents."""
     from stenolog.adapters.engine.team_file.commits import TeamHistory
-    from stenolog.apps.views.bisections import of_commits, recorded_calls
+    from stenolog.apps.views.axes import of_commits, recorded_calls
 
     if asked.between is None:
         raise click.UsageError("--team: expected --between COMMIT COMMIT, such as --between v1.2 HEAD")
@@ -74,7 +74,7 @@ def commits_axis(log: Log, asked: BisectOptions, file: Path) -> Axis:
 
 def releases_axis(log: Log, asked: BisectOptions, client: str) -> Axis:
     """Return the releases of a recorded program, for its calls."""
-    from stenolog.apps.views.bisections import of_releases, recorded_calls
+    from stenolog.apps.views.axes import of_releases, recorded_calls
 
     chosen = {each.name: each for each in _conversations(log, asked)}
     roles = [

@@ -20,7 +20,7 @@ from ._axes import BisectOptions, commits_axis, entries_axis, recorded_roles, re
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Log
-    from stenolog.apps.views.bisections import Axis
+    from stenolog.apps.views.axes import Axis
 
 
 @command("bisect", example="stenolog bisect demo --agent coder --holds pytest")
@@ -77,7 +77,7 @@ def _by_text(axis: Axis, text: str) -> CommandResult:
 
         return bisection_drawn(judged)
 
-    return CommandResult(judged_data(judged), draw, failed=judged.searched.found.verdict != "found")
+    return CommandResult(judged_data(judged), draw, failed=not judged.is_found)
 
 
 def _releases(log: Log, client: str, *, verbose: bool) -> CommandResult:
