@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from itertools import chain, count
@@ -13,11 +14,13 @@ from random import Random
 from typing import Any, NamedTuple
 
 import stenolog
-from stenolog import AssistantMessage, Entry, LlmError, ModeSwitch, ToolResult, UserMessage
+from stenolog import AssistantMessage, Entry, LlmError, ModeSwitch, Request, ToolResult, UserMessage
 from stenolog.analysis import Comparison, compare, majority
+from stenolog.context import FullHistory
 from stenolog.domain.codec import REGISTRY
 from stenolog.errors import StenologError
 from stenolog.events import CallRef, Control, Unknown
+from stenolog.projections.analysis.runs.prompts import prompt_difference
 from stenolog.requests import build
 from tests.random_cases import seeds
 from tests.simulation import actions
@@ -267,6 +270,34 @@ def test_a_planted_difference_is_found_at_its_step_and_swaps_are_none(seeds: ran
             missed.append((seed, pair.kind, pair.at, found(comparison), found(back)))
 
     assert missed == []
+
+
+@seeds(10, slow=40)
+def test_of_two_requests_only_what_only_one_run_said_or_did_differs(seeds: range, tmp_path: Path) -> None:
+    for seed in seeds:
+        pair = planted(seed, tmp_path)
+        found = compare(pair.before, pair.after)
+        same = set(found.twins), set(found.twins.values())
+        answers = [*found.twins.items(), *((each.before, each.after) for each in found.divergences)]
+        for before, after in answers:
+            requests = _requests(pair, before, after)
+            for change in prompt_difference(*requests, pair[:2], found).changes if requests else ():
+                known = same[change.sign != "-"]
+                where = [each for each in range(change.first, change.last + 1) if each not in known]
+                assert where or not change.first, (seed, before, after, change)
+
+
+def _requests(pair: Planted, before: int, after: int) -> tuple[Request, Request] | None:
+    """Return the requests before an answer that both runs have, without a policy: it cuts by position."""
+    made = []
+    for log, position in ((pair.before, before), (pair.after, after)):
+        event = log[position - 1].event if position else None
+        if not isinstance(event, AssistantMessage) or event.receipt is None:
+            return None
+        entries = log[: event.receipt.view]
+        with suppress(StenologError):
+            made.append(build(entries, event.agent, task=event.task, policy=FullHistory(), api="anthropic"))
+    return (made[0], made[1]) if len(made) == 2 and all(each.ready for each in made) else None
 
 
 @seeds(2, slow=20)

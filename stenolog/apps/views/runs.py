@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic_core import from_json
-
-from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ModeSwitch, Unknown
 from stenolog.projections.analysis.drift import masked
 from stenolog.projections.analysis.runs.comparison import Comparison, Divergence, compare
 from stenolog.projections.analysis.runs.majority import Leaving, Majority, majority
 from stenolog.projections.analysis.runs.prompts import prompt_difference
+from stenolog.projections.analysis.runs.steps import kept_fields
 from stenolog.projections.analysis.word_diff import Span, word_diff
 from stenolog.projections.views.lines import EntryLine, entry_line, in_words
 
@@ -53,16 +51,17 @@ class Beside(NamedTuple):
 
 
 class TwoRuns(NamedTuple):
-    """Two runs compared: the first difference, in words or of the requests before it, and what followed.
+    """Two runs compared: the first difference, the first answer that differs, and what followed.
 
-    `words` are the stretches of what was said, or set, in both; `requests` is there if the difference is an
-    answer that both gave.
+    `words` are the stretches of what was said, or set, in both, if the first difference is no answer.
+    `requests` are those before `answer`, the first that both gave differently.
     """
 
     names: tuple[str, str]
     comparison: Comparison
     first: Beside | None
     words: tuple[Span, ...]
+    answer: Beside | None
     requests: Difference | None
     followed: tuple[Beside, ...]
     others: tuple[Beside, ...]
@@ -81,15 +80,15 @@ def two_runs(before: Conversation, after: Conversation, how: How) -> TwoRuns:
     logs = [*before.entries()], [*after.entries()]
     comparison = compare(*logs, **how.options)
     shown = _Shown(*logs)
-    first = comparison.first
-    requests = _requests(before, after, logs, comparison) if first is not None else None
+    first, answer = comparison.first, comparison.answer
     return TwoRuns(
         (before.name, after.name),
         comparison,
         None if first is None else shown.beside(first),
-        () if first is None or requests is not None else shown.word_changes(first),
-        requests,
-        tuple(shown.beside(each) for each in comparison.followed[:SHOWN]),
+        () if first is None or first == answer else shown.word_changes(first),
+        None if answer is None else shown.beside(answer),
+        None if answer is None else _requests((before, after), logs, comparison, answer),
+        tuple(shown.beside(each) for each in comparison.followed if each != answer)[:SHOWN],
         tuple(shown.beside(each) for each in comparison.others[:SHOWN]),
     )
 
@@ -107,22 +106,18 @@ def many_runs(conversations: Sequence[Conversation], how: How) -> ManyRuns:
 
 
 def _requests(
-    before: Conversation,
-    after: Conversation,
+    runs: tuple[Conversation, Conversation],
     logs: tuple[Sequence[Entry], Sequence[Entry]],
     comparison: Comparison,
-) -> Difference | None:
-    """Return the difference of the requests before the first different answer."""
-    first = comparison.first
-    if first is None or first.kind != "answer" or not all(first.views):
-        return None
-    asked = [
-        AskedRequest(talk, lane, view, None, None, ())
-        for talk, lane, view in zip((before, after), first.lanes, first.views, strict=True)
-    ]
-    one, other = (each.request() for each in asked)
-    card = before.settings(at=first.views[0]).cards.get(one.agent)
-    return Difference(one, other, prompt_difference(one, other, logs, comparison.twins, card), None, None)
+    answer: Divergence,
+) -> Difference:
+    """Return the difference of the requests before an answer that both gave."""
+    one, other = (
+        AskedRequest(talk, lane, view, None, None, ()).request()
+        for talk, lane, view in zip(runs, answer.lanes, answer.views, strict=True)
+    )
+    card = runs[0].settings(at=answer.views[0]).cards.get(one.agent)
+    return Difference(one, other, prompt_difference(one, other, logs, comparison, card), None, None)
 
 
 class _Shown:
@@ -148,7 +143,7 @@ def _text(entry: Entry) -> str:
     """Return what an entry says in full; of a setting a line for each field."""
     event = entry.event
     if isinstance(event, ModeSwitch):
-        return "".join(f"{line}\n" for line in _fields(from_json(REGISTRY.dump(event)[1])))
+        return "".join(f"{line}\n" for line in _fields(kept_fields(event)))
     return "" if isinstance(event, Unknown) else in_words(event.parts)
 
 
@@ -172,6 +167,7 @@ def two_runs_data(found: TwoRuns) -> dict[str, Any]:
         "same_steps": comparison.same,
         "first": found.first and _beside_data(found.first),
         "words": [span for span in found.words if span.sign != "="],
+        "answer": found.answer and _beside_data(found.answer),
         "requests": found.requests and difference_data(found.requests),
         "followed": comparison.followed,
         "others": comparison.others,

@@ -13,30 +13,34 @@ from stenolog.projections.views.lines import EntryLine
 from .difference import difference_drawn
 from .layout import Cell, heading, table, wrapped
 
+STYLES = ("red", "green")
+"""The colours of the earlier and the later run."""
 ROWS = 12
 """So many changed lines of a text are shown."""
 
 
 def two_runs_drawn(found: TwoRuns) -> Iterator[Piece]:
-    """Yield two runs: what is the same, the first difference, its reasons, what followed."""
+    """Yield two runs: what is the same, the first difference, what was read, what followed."""
     comparison = found.comparison
-    yield wrapped((" ↔ ".join(found.names), "bold cyan"))
+    for sign, name, style in zip("-+", found.names, STYLES, strict=True):
+        yield wrapped((f"{sign} {name}", style))
     shared = f"{counted(comparison.shared, 'entry', 'entries')} shared, " if comparison.shared else ""
     yield line(("the same  ", "dim"), f"{shared}{counted(comparison.same, 'step')}")
     if found.first is None:
         yield line(("no difference", "green"))
     else:
         yield heading("First difference")
-        yield _steps([found.first], found.names)
+        yield _steps([found.first])
         yield from _changed_lines(found.words)
-        yield from _requests(found)
+        yield from _answer(found)
+    is_shown = comparison.answer in comparison.followed
     for title, shown, number in (
-        ("What followed from it", found.followed, len(comparison.followed)),
+        ("What else followed", found.followed, len(comparison.followed) - is_shown),
         ("Also different, for no recorded reason", found.others, len(comparison.others)),
     ):
         if shown:
             yield heading(f"{title}: {counted(number, 'step')}")
-            yield _steps(shown, found.names)
+            yield _steps(shown)
             if number > len(shown):
                 yield line((f"{number - len(shown):,} more: --json has all", "dim"))
     if comparison.asides:
@@ -44,22 +48,27 @@ def two_runs_drawn(found: TwoRuns) -> Iterator[Piece]:
         yield wrapped((f"changed nothing  {asides}", "dim"))
 
 
-def _requests(found: TwoRuns) -> Iterator[Piece]:
-    if found.requests is None:
+def _answer(found: TwoRuns) -> Iterator[Piece]:
+    """Yield the first different answer, and the difference of what was read before it."""
+    if found.answer is None or found.requests is None:
         return
+    if found.answer != found.first:
+        yield heading("First different answer")
+        yield _steps([found.answer])
     yield heading("What was read before it")
-    yield from difference_drawn(found.requests.diff, found.requests.before, found.requests.after)
-    if not found.requests.diff.changes:
+    diff = found.requests.diff
+    yield from difference_drawn(diff, found.requests.before, found.requests.after)
+    if not diff.changes:
         yield line(("the same was read: the model answered otherwise", "yellow"))
 
 
-def _steps(shown: Iterable[Beside], names: tuple[str, str]) -> Piece:
+def _steps(shown: Iterable[Beside]) -> Piece:
     rows: list[tuple[Cell, ...]] = []
     for each in shown:
         sides = ((each.divergence.before, each.before), (each.divergence.after, each.after))
-        for sign, name, style, (position, words) in zip("-+", names, ("red", "green"), sides, strict=True):
-            rows.append(((sign, style), (name, "dim"), *_entry_cells(position, words)))
-    return table(("", "~RUN", ">ENTRY", "WHO", "*WHAT"), rows)
+        for sign, style, (position, words) in zip("-+", STYLES, sides, strict=True):
+            rows.append(((sign, style), *_entry_cells(position, words)))
+    return table(("", ">ENTRY", "WHO", "*WHAT"), rows)
 
 
 def _entry_cells(position: int, words: EntryLine | None) -> tuple[Cell, ...]:

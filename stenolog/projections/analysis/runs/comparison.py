@@ -57,6 +57,18 @@ class Comparison(NamedTuple):
     others: tuple[Divergence, ...] = ()
     asides: tuple[Divergence, ...] = ()
 
+    @property
+    def divergences(self) -> tuple[Divergence, ...]:
+        """The first difference, and all others."""
+        first = () if self.first is None else (self.first,)
+        return (*first, *self.followed, *self.others, *self.asides)
+
+    @property
+    def answer(self) -> Divergence | None:
+        """The first answer that both gave, and differently, of the first difference and what followed."""
+        answers = (each for each in self.divergences[: 1 + len(self.followed)] if all(each.views))
+        return next((each for each in answers if each.kind == "answer"), None)
+
 
 def compare(
     before: Iterable[Entry],

@@ -113,6 +113,17 @@ def steps(entries: Iterable[Entry], *, calls: bool = False, mask: Mask = str) ->
     return [step for entry in reader.log if (step := reader.step(entry)) is not None]
 
 
+def kept_fields(event: events.Known) -> dict[str, Any]:
+    """Return the fields of an event that make it what it is, in whichever run, as JSON."""
+    fields = from_json(REGISTRY.dump(event)[1])
+    found = {name: fields[name] for name in KEPT[event.kind] if name in fields}
+    for name in ("call", "identity", "signature"):
+        found.get("control", {}).pop(name, None)
+    for card in found.get("cards", {}).values():
+        (card or {}).pop("patched", None)
+    return found
+
+
 def call_text(call: Mapping[str, Any]) -> str:
     """Return a call without its id, its arguments in the order of their names."""
     arguments = call.get("arguments", "{}")
@@ -224,16 +235,10 @@ class _Reader:
         """Return what an event does, without ids, times and positions."""
         if isinstance(event, events.Unknown):
             return event.payload.hex()
-        fields = from_json(REGISTRY.dump(event)[1])
-        found = {name: fields[name] for name in KEPT[event.kind] if name in fields}
+        found = kept_fields(event)
         if "parts" in found:
-            found["parts"] = self._parts(
-                found["parts"], self._calls_only and event.kind == "assistant_message"
-            )
-        for name in ("call", "identity", "signature"):
-            found.get("control", {}).pop(name, None)
-        for card in found.get("cards", {}).values():
-            (card or {}).pop("patched", None)
+            is_answer = event.kind == "assistant_message"
+            found["parts"] = self._parts(found["parts"], self._calls_only and is_answer)
         return self._plain(found)
 
     def _parts(self, parts: Iterable[Mapping[str, Any]], calls_only: bool) -> list[Any]:
