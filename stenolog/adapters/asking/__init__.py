@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .answers import AnswerLog
-from .asking import ask, estimate
+from .asking import Asking, ask, estimate
+from .judges import BY_CALLS, Judge, judge_from
+from .panel import Panel, Verdicts
 
-__all__ = ["AnswerLog", "ask", "estimate"]
+__all__ = ["BY_CALLS", "Asking", "Judge", "Panel", "Verdicts", "ask", "estimate", "judge_from"]

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, S
 from contextlib import aclosing
 from dataclasses import replace
 from itertools import count
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from stenolog.adapters.conversation.log import Log
 from stenolog.adapters.engine.journal.recovery import pause_after
@@ -59,7 +59,7 @@ def estimate(
 ) -> Estimate:
     """Return what asking would take, without asking. Raises `CallerError` for a model of another API."""
     found, store, prices = Estimate(0, 0, 0, 0, 0, 0), AnswerLog(answers), prices or listed()
-    for question in _unique(questions):
+    for question in {each.key: each for each in questions}.values():
         asked = _model_of(question, model)
         kept = {number: each for number, each in store.kept(question).items() if number <= times}
         done = sum(is_final(each.outcome) for each in kept.values())
@@ -99,33 +99,12 @@ async def ask(
 ) -> AsyncIterator[Reply]:
     """Ask each question until `answers` has so many answers; yield the kept ones first, then each new one.
 
-    A call begins only if its highest price still fits the budget; where one does not fit, nothing more is
-    asked. Nor is it after an error that says nothing about a request, when all its retries have failed. The
-    next start goes on. A question that is given twice is asked once.
-
-    Raises `CallerError` if a model has another API than its question, if a budget is given and a model has no
-    price, and if another process asks for the same answers.
+    See `Asking`, which asks several times within one budget.
     """
-    asking = _Asking(model, budget_micro_usd, AnswerLog(answers), retries, prices or listed(), world)
-    given = list(questions)
-    shown: dict[str, list[Question]] = {}
-    for each in given:
-        shown.setdefault(each.key, []).append(each)
-    try:
-        due, kept = await asking.thread.call(asking.begin, _unique(given), times)
-        for question, number, outcome in kept:
-            for each in shown[question.key]:
-                yield reply(each, number, outcome)
-        async with aclosing(asking.work(due, at_once)) as outcomes:
-            async for question, number, outcome in outcomes:
-                for each in shown[question.key]:
-                    yield reply(each, number, outcome)
-    finally:
-        await asking.thread.close(asking.answers.close)
-
-
-def _unique(questions: Iterable[Question]) -> list[Question]:
-    return list({question.key: question for question in reversed([*questions])}.values())[::-1]
+    asking = Asking(model, budget_micro_usd, answers, at_once, retries, prices, world)
+    async with asking, aclosing(asking.replies(questions, times)) as replies:
+        async for each in replies:
+            yield each
 
 
 def _model_of(question: Question, model: Models) -> Model:
@@ -137,31 +116,68 @@ def _model_of(question: Question, model: Models) -> Model:
     return found
 
 
-class _Asking:
-    """One start: the money spent and reserved, and the calls under way."""
+class Asking:
+    """Asking within one budget, for `async with`: the money spent and reserved, and the calls under way.
+
+    A call begins only if its highest price still fits the budget; where one does not fit, nothing more is
+    asked. Nor is it after an error that says nothing about a request, when all its retries have failed. The
+    next start goes on.
+    """
 
     def __init__(
         self,
         model: Models,
-        budget: int | None,
-        answers: AnswerLog,
-        retries: RetryPolicy,
-        prices: Prices,
-        world: Runtime,
+        budget_micro_usd: int | None,
+        answers: Log,
+        at_once: int = 4,
+        retries: RetryPolicy = RETRIES,
+        prices: Prices | None = None,
+        world: Runtime = WORLD,
     ) -> None:
         self.model = model
-        self.budget = budget
-        self.answers = answers
-        self.thread = LogThread()
+        self.budget = budget_micro_usd
+        self.answers = AnswerLog(answers)
+        self.at_once = at_once
         self.retries = retries
-        self.prices = prices
+        self.prices = prices or listed()
         self.world = world
         self.most: dict[str, int | None] = {}
         """The highest price of one call, by its question's key."""
-        self.spent = 0
+        self.costs: dict[tuple[str, int], int] = {}
+        """What was spent on each answer, by its question's key and its number; on kept ones, too."""
         self.reserved = 0
         self.is_over = False
         """True after an error for which no other call would fare better."""
+        self._thread = LogThread()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._thread.close(self.answers.close)
+
+    @property
+    def spent(self) -> int:
+        """The micro-dollars that all answers so far have cost."""
+        return sum(self.costs.values())
+
+    async def replies(self, questions: Iterable[Question], times: int) -> AsyncGenerator[Reply, None]:
+        """Yield so many answers of each question: those kept, then each new one.
+
+        A question that is given twice is asked once. Raises `CallerError` if a model has another API than its
+        question, if a budget is given and a model has no price, and if another process is asking.
+        """
+        shown: dict[str, list[Question]] = {}
+        for each in questions:
+            shown.setdefault(each.key, []).append(each)
+        due, kept = await self._thread.call(self.begin, [same[0] for same in shown.values()], times)
+        for question, number, outcome in kept:
+            for each in shown[question.key]:
+                yield reply(each, number, outcome)
+        async with aclosing(self.work(due)) as outcomes:
+            async for question, number, outcome in outcomes:
+                for each in shown[question.key]:
+                    yield reply(each, number, outcome)
 
     def begin(
         self, questions: Sequence[Question], times: int
@@ -177,7 +193,7 @@ class _Asking:
         for number in range(1, times + 1):
             for question in questions:
                 kept = all_kept[question.key].get(number)
-                self.spent += (kept and kept.micro_usd) or 0
+                self.costs[question.key, number] = (kept and kept.micro_usd) or 0
                 if kept is not None and is_final(kept.outcome):
                     found.append((question, number, kept))
                 else:
@@ -193,13 +209,13 @@ class _Asking:
             )
         return most
 
-    async def work(self, due: Sequence[Due], at_once: int) -> Outcomes:
+    async def work(self, due: Sequence[Due]) -> Outcomes:
         """Ask for what is missing, and yield each outcome as it comes."""
         waiting = [*reversed(due)]
         under_way: set[asyncio.Task[tuple[Question, int, Kept]]] = set()
         try:
             while under_way or waiting:
-                while waiting and len(under_way) < at_once and self._begins(waiting[-1].question):
+                while waiting and len(under_way) < self.at_once and self._begins(waiting[-1].question):
                     under_way.add(asyncio.create_task(self._answered(waiting.pop())))
                 if not under_way:
                     return
@@ -230,7 +246,7 @@ class _Asking:
             attempt += 1
             event, paid, wait = await self._attempt(due, attempt)
             cost = paid if cost is None else cost + (paid or 0)
-            self.spent += paid or 0
+            self.costs[question.key, number] += paid or 0
             if is_final(event) or wait is None or not self._fits(0):
                 self.is_over = self.is_over or not (is_final(event) or wait is not None)
                 self.reserved -= most or 0
@@ -241,7 +257,7 @@ class _Asking:
         """Make one call and append its outcome; return it, its cost, and the wait until a retry."""
         question, number, before = due
         model, request = _model_of(question, self.model), question.request
-        claim = await self.thread.call(self.answers.claim, question, number, before + attempt)
+        claim = await self._thread.call(self.answers.claim, question, number, before + attempt)
         effect = CallModel(LaneState(request.agent, request.task), 1, attempt)
         call = OngoingModelCall(effect, model.name, receipt(question), StreamDraft(0), self.world.stopwatch())
         event = await self._outcome(model, question, claim, call)
@@ -281,7 +297,7 @@ class _Asking:
         """Append an outcome, and return it; an error in its place if no log can hold it."""
         for failures in count():
             try:
-                await self.thread.call(self.answers.append, question, claim, event)
+                await self._thread.call(self.answers.append, question, claim, event)
                 break
             # The answer is paid for, so it is tried without end.
             except StoreTimeoutError:

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.parts import ToolCall
+from stenolog.projections.json_checks import misfit
 
 Word: TypeAlias = Literal["regressed", "improved", "no difference found"]
 Answer: TypeAlias = AssistantMessage | LlmError
@@ -26,6 +27,16 @@ def same_calls(recorded: Answer, answer: Answer) -> bool:
     Ids, texts, and the order of an object's keys do not count. Two answers without a call are the same.
     """
     return _calls(recorded) == _calls(answer)
+
+
+def fits(schema: Any, recorded: Answer, answer: Answer) -> bool:
+    """Return whether an answer's text is JSON of a schema; one that calls tools is judged by its calls."""
+    if recorded.tool_calls or answer.tool_calls:
+        return same_calls(recorded, answer)
+    try:
+        return not misfit(json.loads(answer.text), schema)
+    except ValueError:
+        return False
 
 
 def _calls(answer: Answer) -> Counter[tuple[str, str, str]]:

@@ -1,0 +1,100 @@
+"""Verdicts on answers: a model is asked, a judge judges, within one budget."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Self, TypeAlias
+
+from stenolog.adapters.conversation.log import Log
+from stenolog.adapters.models.base import Model
+from stenolog.projections.analysis.retry import Estimate, Question, Reply
+
+from .asking import Asking, Models, estimate
+from .judges import BY_CALLS, Judge
+
+Verdicts: TypeAlias = "Sequence[bool | None]"
+"""Verdicts on a question's answers, by number; None for one without."""
+
+
+class Panel:
+    """A model to ask and a judge, for `async with`; the judge's model is asked within the same budget.
+
+    `seen` is called with each reply. The `options` are those of `Asking`.
+    """
+
+    def __init__(
+        self,
+        model: Models,
+        answers: Log,
+        *,
+        judge: Judge = BY_CALLS,
+        budget_micro_usd: int | None = None,
+        seen: Callable[[Reply], object] = lambda reply: None,
+        **options: Any,
+    ) -> None:
+        self.judge = judge
+        self.seen = seen
+        self._model = model
+        self._judging: set[str] = set()
+        self.asking = Asking(self._model_of, budget_micro_usd, answers, **options)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.asking.__aexit__()
+
+    def estimate(self, questions: Iterable[Question], times: int) -> Estimate:
+        """Return what the verdicts would take, without asking; a judge's answers as if none were kept."""
+        given = list({each.key: each for each in questions}.values())
+        log, prices = self.asking.answers.log, self.asking.prices
+        found = estimate(given, self._model_of, times, log, prices)
+        if self.judge.model is None or not found.calls:
+            return found
+        more = [self._asked_judge(each, each.case.answer) for each in given]
+        judged = estimate(more, self._model_of, times, log, prices)
+        sums: Any = (None if None in both else sum(both) for both in zip(found, judged, strict=True))
+        return Estimate(*sums)
+
+    async def verdicts(self, questions: Iterable[Question], times: int) -> Mapping[str, Verdicts]:
+        """Return the verdicts on so many answers of each question, by its key.
+
+        An error that the request would meet again has not passed.
+        """
+        given = {each.key: each for each in questions}
+        found: dict[str, list[bool | None]] = {key: [None] * times for key in given}
+        judged: list[tuple[Reply, Question]] = []
+        async for reply in self._replies(given.values(), times):
+            if reply.is_final and (reply.message is None or self.judge.model is None):
+                found[reply.question.key][reply.number - 1] = self._passes(reply)
+            elif reply.message is not None:
+                judged.append((reply, self._asked_judge(reply.question, reply.message)))
+        asked_judge = [asked for _, asked in judged]
+        said = {
+            each.question.key: self.judge.verdict(each.message)
+            async for each in self._replies(asked_judge, 1)
+        }
+        for reply, asked in judged:
+            found[reply.question.key][reply.number - 1] = said.get(asked.key)
+        return found
+
+    async def _replies(self, questions: Iterable[Question], times: int) -> AsyncGenerator[Reply, None]:
+        async with aclosing(self.asking.replies(questions, times)) as replies:
+            async for reply in replies:
+                self.seen(reply)
+                yield reply
+
+    def _passes(self, reply: Reply) -> bool:
+        recorded, answer = reply.question.case.answer, reply.message
+        return answer is not None and self.judge.passes(recorded, answer)
+
+    def _asked_judge(self, question: Question, answer: Any) -> Question:
+        made = self.judge.question(question, answer)
+        self._judging.add(made.key)
+        return made
+
+    def _model_of(self, question: Question) -> Model:
+        if question.key in self._judging and self.judge.model is not None:
+            return self.judge.model
+        return self._model if isinstance(self._model, Model) else self._model(question)
