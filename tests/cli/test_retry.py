@@ -124,3 +124,54 @@ def test_the_change_of_the_file_is_the_change_that_is_tried(demo: Cli) -> None:
     assert demo("retry", "demo", "--against", "then.jsonl", "--policy", "last:2").status == 0
     other = demo("retry", "demo", "--against", "then.jsonl")
     assert (other.status, "expected the change of the file (policy last:2)" in other.err) == (2, True)
+
+
+@pytest.fixture
+def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write two scripts of a model: one calls the tool of the demo's first call, one never calls any."""
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    call = {"type": "tool_call", "name": "shell", "arguments": {"cmd": "pytest -q"}}
+    Path("calls.json").write_text(json.dumps({"turns": [[call]], "endless": True}))
+    Path("says.json").write_text(json.dumps({"turns": ["Done."], "endless": True}))
+
+
+CODER = ("retry", "demo", "--agent", "coder", "--ask", "8")
+THROUGH = (*CODER, "--through", "scripted:says.json")
+
+
+def test_the_price_is_told_before_anything_is_asked(demo: Cli, scripts: None) -> None:
+    for given, why in (
+        ((), "expected --budget USD, found none; 24 calls: about $0"),
+        (("--budget", "0.5"), "--budget: expected at least 1."),
+        (("--budget", "99"), "cannot ask for confirmation here: add --yes; 24 calls: about $0"),
+        (("--budget", "99", "--yes"), "expected a key in the environment variable OPENAI_API_KEY"),
+        (("--against", "x"), "--ask: expected neither --output nor --against"),
+        (("--judge", "nobody"), "expected module:function, found 'nobody'"),
+    ):
+        ran = demo(*CODER, *given)
+        assert ran.status == 2
+        assert why in ran.err
+    assert not [*Path().rglob("*.answers.db")]
+
+
+def test_calls_are_asked_again_and_what_was_answered_is_kept(demo: Cli, scripts: None) -> None:
+    again = demo(*THROUGH, "--json")
+    worse = demo(*THROUGH, "--model", "scripted:calls.json", "--json")
+    junit = demo(*THROUGH, "--model", "scripted:calls.json", "--format", "junit")
+    same = demo(*THROUGH, "--policy", "last:20", "--json")
+
+    assert (again.status, again.data["verdict"], again.data["micro_usd"]) == (0, None, 0)
+    recorded = again.data["as_recorded"]
+    calls = {one["position"]: one["as_recorded"]["passed"] for one in again.data["calls"]}
+    assert recorded["of"] == 8 * len(calls)
+    assert recorded["passed"] == sum(calls.values())
+    assert {*calls.values()} == {0, 8}, "it never calls a tool, so it passes if none was called"
+    assert (worse.status, worse.data["verdict"]) == (1, "regressed")
+    assert worse.data["by_tool"]["no tool"]["now"]["passed"] == 0
+    assert "regressed" in junit.out
+    assert (same.status, same.data["verdict"]) == (0, "no difference found")
+    assert same.data["unaltered"] + len(same.data["calls"]) == len(calls)
+    with open_log(next(Path().rglob("*.answers.db"))) as log:
+        numbers = [sum(isinstance(each.event, AssistantMessage) for each in log[name]) for name in log]
+    assert {*numbers} == {8}, "no answer was asked for a second time"

@@ -75,6 +75,7 @@ def estimate(
             _sum(found.micro_usd, most, calls),
             _sum(found.likely, usually, calls),
             found.spent + sum(each.micro_usd or 0 for each in kept.values()),
+            max(found.dearest, (most or 0) if calls else 0),
         )
     return found
 

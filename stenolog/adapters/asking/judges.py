@@ -81,13 +81,16 @@ def _in_words(answer: Answer) -> str:
     return "\n".join(filter(None, parts))[:LONGEST]
 
 
-def judge_from(written: str, folder: Path) -> Judge:
-    """Return the judge of a name (see above). Raises `CallerError`: what was expected, and what was found."""
+def judge_from(written: str, folder: Path, *, keys: bool = True) -> Judge:
+    """Return the judge of a name (see above); `keys` false: its model needs none.
+
+    Raises `CallerError`: what was expected, and what was found.
+    """
     kind, _, rest = written.partition(":")
     if written in ("", "calls"):
         return BY_CALLS
     if kind == "model":
-        return Judge(written, model=model_from_string(rest, folder=folder))
+        return Judge(written, model=model_from_string(rest, folder=folder, keys=keys))
     if kind == "schema":
         try:
             schema = json.loads((folder / rest).read_text(encoding="utf-8"))

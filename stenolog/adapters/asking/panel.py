@@ -36,6 +36,8 @@ class Panel:
         self.judge = judge
         self.seen = seen
         self._model = model
+        self.missing = 0
+        """The answers, and judgements of answers, that the last verdicts lack: they were not asked for."""
         self._judging: set[str] = set()
         self.asking = Asking(self._model_of, budget_micro_usd, answers, **options)
 
@@ -55,7 +57,7 @@ class Panel:
         more = [self._asked_judge(each, each.case.answer) for each in given]
         judged = estimate(more, self._model_of, times, log, prices)
         sums: Any = (None if None in both else sum(both) for both in zip(found, judged, strict=True))
-        return Estimate(*sums)
+        return Estimate(*sums)._replace(dearest=max(found.dearest, judged.dearest))
 
     async def verdicts(self, questions: Iterable[Question], times: int) -> Mapping[str, Verdicts]:
         """Return the verdicts on so many answers of each question, by its key.
@@ -65,7 +67,9 @@ class Panel:
         given = {each.key: each for each in questions}
         found: dict[str, list[bool | None]] = {key: [None] * times for key in given}
         judged: list[tuple[Reply, Question]] = []
+        self.missing = times * len(given)
         async for reply in self._replies(given.values(), times):
+            self.missing -= reply.is_final
             if reply.is_final and (reply.message is None or self.judge.model is None):
                 found[reply.question.key][reply.number - 1] = self._passes(reply)
             elif reply.message is not None:
@@ -74,7 +78,9 @@ class Panel:
         said = {
             each.question.key: self.judge.verdict(each.message)
             async for each in self._replies(asked_judge, 1)
+            if each.is_final
         }
+        self.missing += sum(each.key not in said for each in asked_judge)
         for reply, asked in judged:
             found[reply.question.key][reply.number - 1] = said.get(asked.key)
         return found

@@ -137,12 +137,15 @@ class RecordedModel(Model):
 MODELS: LazyRegistry[Callable[..., Model]] = LazyRegistry("a kind of model")
 """Classes and functions that make a model, by kind: called with the text after the colon. Their keyword-only
 parameters are the options that a team file may give."""
+KINDS: dict[str, str] = {}
+"""The kind of model that speaks an API, by the API's name."""
 # By reference, so that no SDK is imported before a model of its kind is wanted.
 for _room, _client in CLIENTS.items():
     # A provider's first API has its name, and another one of its own.
     if _client:
         _kind = _client.partition(":")[0]
         _kind = _room.replace("_", "-") if _kind in MODELS else _kind
+        KINDS[_room.replace("_", "-")] = _kind
         MODELS.add_reference(_kind, f"stenolog.adapters.models.{_client}")
 for _kind, _reference in {
     "cli": "agents.command_line:CommandLine",

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from stenolog.adapters.models.base import MODELS, Model
+from stenolog.adapters.models.base import KINDS, MODELS, Model
 from stenolog.adapters.plugins import load_plugins
 from stenolog.domain.base.registry import HINT
 from stenolog.domain.errors import CallerError
@@ -55,6 +55,15 @@ def model_from_string(
     if "cwd" in options:
         options["cwd"] = folder / options["cwd"]
     return create(MODELS[kind], name.strip(), options=options)
+
+
+def model_by_api(api: str, name: str, *, keys: bool = True) -> Model:
+    """Return the model of this name that speaks an API. Raises `CallerError` if no kind of model does."""
+    kind = KINDS.get(api, api)
+    if kind not in MODELS:
+        known = ", ".join(KINDS)
+        raise CallerError(f"{name}: no kind of model speaks the API {api!r}; known are {known}: {HINT}")
+    return model_from_string(f"{kind}:{name}", keys=keys)
 
 
 def create(make: Callable[..., T], *given: object, options: Mapping[str, Any]) -> T:

@@ -47,7 +47,8 @@ class Estimate(NamedTuple):
     """A forecast of what asking takes: the missing `calls` beside those `kept`, and their tokens.
 
     `micro_usd` is the highest price of the missing calls, and `likely` that with as much output as was
-    recorded; None: no price is known. `spent` is what the kept answers have cost.
+    recorded; None: no price is known. `spent` is what the kept answers have cost. `dearest` is the highest
+    price of one call.
     """
 
     calls: int
@@ -57,6 +58,7 @@ class Estimate(NamedTuple):
     micro_usd: int | None
     likely: int | None = None
     spent: int = 0
+    dearest: int = 0
 
 
 # Other errors are those of a provider or of a connection that is down, or of a key.

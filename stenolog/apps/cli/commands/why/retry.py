@@ -20,8 +20,12 @@ from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import StenologError
 from stenolog.domain.policy_text import policy_of
 
+from ._asking import AskOptions, asked, takes_asking
+
 if TYPE_CHECKING:
+    from stenolog.adapters.asking import Panel
     from stenolog.adapters.conversation.log import Conversation
+    from stenolog.apps.views.asked_again import AskedAgain, ToAsk
     from stenolog.apps.views.retries import Corpus
     from stenolog.projections.analysis.retry import Change, Team, Tried
 
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
 @click.option("--sample", "size", type=click.IntRange(1), metavar="N", help="Try so many calls of all.")
 @click.option("-o", "--output", "out", type=FILE, help="Write the requests' digests; - for stdout.")
 @click.option("--against", type=PLAIN_FILE, help="Compare with digests that -o wrote.")
+@takes_asking
 @takes_agent_else("the calls and the card of which are meant")
 @takes_format
 @takes_db
@@ -51,19 +56,24 @@ def retry_command(
     size: int | None,
     out: Path | None,
     against: Path | None,
+    asking: AskOptions,
 ) -> CommandResult:
     """Build recorded model calls again, as they were or with a change.
 
-    No model is called, no tool runs. Exits with 1 if a request is not the one that was sent.
+    No tool runs, and no model without --ask. Exits with 1 if a request is not the one that was sent; with
+    --ask, if the change is worse.
     """
     if everything and targets:
         raise click.UsageError("expected conversations or --all, found both")
+    if asking.ask and (out or against):
+        raise click.UsageError("--ask: expected neither --output nor --against")
     if against is not None and out == STDOUT:
         raise click.UsageError("with --against, say where the digests go: --output FILE")
     from stenolog.adapters.conversation.queries.requests.token_counters import COUNTERS
     from stenolog.apps.cli.draw.retry import results_answer
+    from stenolog.apps.views.asked_again import to_ask
     from stenolog.apps.views.retries import corpora, results, unproved_of
-    from stenolog.projections.analysis.retry import Here, tried
+    from stenolog.projections.analysis.retry import Here, retried, tried
 
     log = open_log(db)
     meant = [find_conversation(log, target).name for target in targets or ("",)] if not everything else []
@@ -81,6 +91,11 @@ def retry_command(
 
         requests = _digests.Requests(progress(calls, "building requests"), changes, means)
         answer = _digests.answer(requests, change, out, against)
+    elif asking.ask is not None:
+        made = progress(calls, "building requests")
+        built = (each for one in made for each in retried(one.cases, one.entries, changes(one)[0], means))
+        answer = _asked(asking.ask, asking, db, to_ask(built, change.in_words), change.in_words, model)
+        answer = answer._replace(checked=tuple(chosen))
     else:
         found: list[Tried] = []
         unproved = 0
@@ -94,6 +109,24 @@ def retry_command(
     failed = answer.failed or bool(skipped)
     notes, said = (*skipped, *answer.diagnostics), (*skipped, *(answer.messages or ()))
     return answer._replace(failed=failed, diagnostics=notes, messages=said)
+
+
+def _asked(
+    times: int, asking: AskOptions, db: Database, calls: ToAsk, change: str, model: str | None
+) -> CommandResult:
+    """Ask the calls again, and return the verdict."""
+    from stenolog.apps.cli.draw.asked_again import asked_answer
+    from stenolog.apps.views.asked_again import asked_again
+
+    async def verdicts(panel: Panel) -> AskedAgain:
+        found = await panel.verdicts(calls.questions, times)
+        terms: dict[str, Any] = {"judge": panel.judge.name, "times": times, "confidence": asking.confidence}
+        terms |= {"missing": panel.missing, "micro_usd": panel.asking.spent}
+        return asked_again(calls, found, change=change, **terms)
+
+    return asked_answer(
+        asked(asking, db, lambda panel: panel.estimate(calls.questions, times), verdicts, other=model)
+    )
 
 
 def _changes(
