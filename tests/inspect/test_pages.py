@@ -158,7 +158,8 @@ class Scripts(HTMLParser):
 def test_a_hostile_text_in_any_place_is_text(log: stenolog.Log, web: TestClient, text: str) -> None:
     name, agent = hostile.write(log, text), hostile.agent_from(text)
     lists = ("/", f"/?q={quote(text)}", "/?sort=-usd&group=project", "/costs")
-    for path in (*lists, *hostile.addresses(name, agent)):
+    compared = f"/compare?run={quote(name)}&run=demo"
+    for path in (*lists, compared, *hostile.addresses(name, agent)):
         answer = web.get(path)
         assert answer.status_code == 200, answer.text
         scripts = Scripts()
