@@ -217,7 +217,7 @@ def certificate_data(found: Certified) -> dict[str, Any]:
 
 
 def _hashed(text: str) -> dict[str, Any]:
-    """Return a text's salted hash, from which whoever has the text sees that it is meant."""
+    """Return a salted hash of a text, which a reader who has the text can compute too."""
     salt = secrets.token_bytes(16)
     return {
         "characters": len(text),

@@ -204,15 +204,12 @@ def some_requests(
     lane: LaneId,
     wanted: Callable[[Window], bool],
     *,
-    api: str | None,
+    api: str,
     policy: PolicyLike,
     blobs: Mapping[str, bytes],
     counters: Mapping[str, TokenCounter],
 ) -> Iterator[Request]:
-    """Yield the lane's request at each position with a wanted window. Raises as `build`.
-
-    `api` None is that of the lane's answers until then.
-    """
+    """Yield the lane's request at each position with a wanted window. Raises as `build`."""
     for request in series(log, lane, policy, counters, blobs):
         if may_be_asked(request.window) and wanted(request.window):
             yield request.request(api)

@@ -132,7 +132,8 @@ def folded(text: str) -> str:
     """
     if not text.isascii():
         unseen = [each for each in set(text) if category(each) == "Cf"]
-        text = normalize("NFKC", text.translate(dict.fromkeys(map(ord, unseen))))
+        # To translate takes long, and few texts have such characters.
+        text = normalize("NFKC", text.translate(dict.fromkeys(map(ord, unseen))) if unseen else text)
         return " ".join(normalize("NFKC", text.casefold()).split())
     return " ".join(text.casefold().split())
 

@@ -12,20 +12,24 @@ from typing import Any, Literal, NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import is_effects, is_gone
 from stenolog.domain.errors import PositionNotFoundError, StenologError
-from stenolog.domain.events import AssistantMessage, LlmError
+from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
 from stenolog.domain.policy import FullHistory, PolicyLike, policy
 from stenolog.domain.values import Receipt
-from stenolog.projections.analysis.explain import may_send, some_requests
-from stenolog.projections.messages.message import EMPTY_BLOBS
+from stenolog.projections.analysis.explain import may_send
+from stenolog.projections.messages.message import EMPTY_BLOBS, PIPELINE
 from stenolog.projections.messages.sizes import COUNTERS, Counter
-from stenolog.projections.requests import LaneId, Request, check_takes_part, lanes
+from stenolog.projections.requests import LaneId, Request, check_takes_part
 from stenolog.projections.requests.as_sent import FOLLOWED
+from stenolog.projections.requests.incremental.series import series
 from stenolog.projections.requests.incremental.window import Window
 from stenolog.projections.requests.proofs import Proof, rebuilt
+from stenolog.projections.requests.sendable import may_be_asked
 
-from .retelling import retold
+from .retelling import retold, visible
 from .subject import How, Subject
 
+MOST = 20
+"""Requests that show it, of which each is listed; no more are looked for."""
 ASIDE = "its messages are only for the timeline: what it was sent is not in the log"
 UNKNOWN_RESPONSE = "it goes on from a response that is not in the log"
 
@@ -55,7 +59,7 @@ class Showing(NamedTuple):
 
 
 class Unproved(NamedTuple):
-    """A request of which nobody can say what it had, and why. `position` as in `Showing`."""
+    """A request that may have had it, and why that is not known. `position` as in `Showing`."""
 
     position: int
     lane: str
@@ -118,20 +122,20 @@ def certify(
         raise PositionNotFoundError(f"expected a position from 0 to {end}, found {first}")
     subject = Subject(log, never, texts, blobs)
     search = _Search(log, subject, first, blobs, counters)
-    chosen = [lane for lane in _lanes_of(log, name) if not task or lane.task == task]
+    chosen = [lane for lane in _lanes_of(whole, name) if not task or lane.task == task]
     for lane in chosen:
         search.look(lane)
     return search.certificate(agent, chosen)
 
 
-def _lanes_of(log: Sequence[Entry], agent: str) -> list[LaneId]:
-    """Return the lanes of an agent, those that only speak for the timeline too."""
-    silent = (
-        LaneId(entry.event.agent, entry.event.task)
-        for entry in log
-        if isinstance(entry.event, AssistantMessage | LlmError)
-    )
-    return [lane for lane in dict.fromkeys((*lanes(log), *silent)) if lane.agent == agent]
+def _lanes_of(log: Iterable[Entry], agent: str) -> list[LaneId]:
+    """Return the lanes of an agent that said something or that were addressed, by an agent too."""
+    found = {LaneId(agent): None}
+    for entry in log:
+        if isinstance(entry.event, AssistantMessage | LlmError):
+            found[LaneId(entry.event.agent, entry.event.task)] = None
+        found |= {LaneId(*where.split("/", 1)): None for where in getattr(entry.event, "to", ())}
+    return [lane for lane in found if lane.agent == agent]
 
 
 class _Search:
@@ -147,8 +151,7 @@ class _Search:
     ) -> None:
         self._log, self._subject, self._first = log, subject, first
         self._means: dict[str, Any] = {"blobs": blobs, "counters": counters}
-        gone = (entry.position for entry in log if is_gone(entry.event) or is_effects(entry.event))
-        self._gone = next(gone, 0)
+        self._gone = [e.position for e in log if is_gone(e.event) or is_effects(e.event)]
         self._requests: list[CertifiedRequest] = []
         self._shown: list[Showing] = []
         self._unproved: list[Unproved] = []
@@ -161,7 +164,7 @@ class _Search:
         """Return the findings."""
         subject = self._subject
         known = subject.positions | subject.quoting
-        others = retold(self._log, chosen, known, self._means) if self._read else ()
+        others = retold(self._log, chosen, known) if self._read else ()
         return Certificate(
             agent,
             tuple(sorted(subject.positions)),
@@ -201,18 +204,25 @@ class _Search:
         }
 
         def may_be_sent(window: Window) -> bool:
-            return window.position in views or (window.position >= self._first and may_send(window))
+            at = window.position
+            # An erased message may have asked the agent, so its state since then is not known.
+            is_unknown = bool(self._gone) and at >= self._gone[0]
+            return at in views or (at >= self._first and (is_unknown or may_send(window)))
 
         self._look_at_possible(lane, may_be_sent, proved, None)
-        if views:
+        switches = (entry.event for entry in self._log if isinstance(entry.event, ModeSwitch))
+        cards = (switch.cards.get(lane.agent) for switch in switches)
+        if views and any(card is not None and card.policy for card in cards):
             # Without a receipt, nothing says which policy it had.
-            self._look_at_possible(
-                lane, lambda window: window.position in views, proved, policy(FullHistory())
-            )
+            full = policy(FullHistory())
+            self._look_at_possible(lane, lambda window: window.position in views, proved, full)
 
     def _look_at_receipts(self, lane: LaneId, receipts: Mapping[int, Receipt]) -> set[int]:
         """Look through the requests that receipts name; return the views of those that are the same."""
         proved: set[int] = set()
+        # Other policies show no more, but for one that has others' voices as its own, and earlier pipelines.
+        shown = visible(self._log, lane)
+        self._read |= shown if receipts else set()
         for proof, request in rebuilt(self._log, within=receipts, **self._means) if receipts else ():
             place = (proof.position, lane.address, proof.view)
             if request is None or proof.outcome != "same":
@@ -220,8 +230,12 @@ class _Search:
                     self._unproved.append(Unproved(*place, proof.reason))
                 continue
             proved.add(proof.view)
+            if self._is_enough:
+                break
             receipt = receipts[proof.position]
-            if found := self._shown_by(request):
+            is_usual = receipt.pipeline == PIPELINE and policy(receipt.policy).voices is None
+            near = shown if is_usual else None
+            if found := self._subject.shown_by(request, near):
                 self._shown.append(Showing(*place, *found))
             elif self._subject.is_among(receipt.transport):
                 self._shown.append(Showing(*place, "words"))
@@ -230,11 +244,6 @@ class _Search:
             else:
                 self._requests.append(CertifiedRequest(*place, proof.api, proof.found, proof.covers))
         return proved
-
-    def _shown_by(self, request: Request) -> tuple[How, tuple[int, ...]] | None:
-        if 0 < self._subject.first <= request.at:
-            self._read |= request.read
-        return self._subject.shown_by(request)
 
     def _elsewhere(self, lane: LaneId, proof: Proof, request: Request) -> str:
         """Return why the provider may have had more than the body; "" if it had not."""
@@ -252,15 +261,28 @@ class _Search:
     def _look_at_possible(
         self, lane: LaneId, wanted: Callable[[Window], bool], proved: Collection[int], under: PolicyLike
     ) -> None:
+        means, subject = self._means, self._subject
         try:
-            for request in some_requests(self._log, lane, wanted, api=None, policy=under, **self._means):
-                if request.at not in proved:
-                    self._possible.add((lane, request.at))
-                if found := self._shown_by(request):
-                    self._shown.append(Showing(0, lane.address, request.at, *found))
-                elif self._gone and self._gone <= request.at and request.at not in proved:
-                    why = f"the words of the entry at {self._gone} are gone"
-                    self._unproved.append(Unproved(0, lane.address, request.at, why))
+            for made in series(self._log, lane, under, means["counters"], means["blobs"]):
+                window = made.window
+                if self._is_enough or not (may_be_asked(window) and wanted(window)):
+                    continue
+                request, at = made.request(), window.position
+                if at not in proved:
+                    self._possible.add((lane, at))
+                in_window = {entry.position for entry in window.entries}
+                self._read |= in_window
+                if found := subject.shown_by(request, in_window):
+                    self._shown.append(Showing(0, lane.address, at, *found))
+                elif at not in proved and (
+                    gone := subject.may_be_in([one for one in self._gone if one <= at])
+                ):
+                    why = f"the words of the entry at {gone} are gone"
+                    self._unproved.append(Unproved(0, lane.address, at, why))
         except StenologError as error:
             end = self._log[-1].position
             self._unproved.append(Unproved(0, lane.address, end, str(error)))
+
+    @property
+    def _is_enough(self) -> bool:
+        return len(self._shown) >= MOST

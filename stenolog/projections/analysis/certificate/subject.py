@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 
 from stenolog.domain.codec import REGISTRY
@@ -44,6 +45,7 @@ class Subject:
     ) -> None:
         self._blobs = blobs
         self._known: dict[str, bool] = {}
+        self._clean: list[Any] = []
         self.texts = len(wanted)
         if gone := next((one for one in never if is_gone(one.event) or is_effects(one.event)), None):
             raise CallerError(f"the entry at {gone.position} was erased: nobody can say who quotes it")
@@ -64,18 +66,35 @@ class Subject:
             if entry.position not in self.positions and self._is_quoted(entry.event)
         }
         self.quoting = frozenset(quoting | set(self._read_again(log, quoting)))
-        self.first = min(self.positions | self.quoting, default=0)
+        self._entries = self.positions | self.quoting
+        self.first = min(self._entries, default=0)
+        switches = (entry.position for entry in log if isinstance(entry.event, ModeSwitch))
+        self._is_set = not self._entries.isdisjoint(switches)
 
-    def shown_by(self, request: Request) -> tuple[How, tuple[int, ...]] | None:
-        """Return how a request shows it, and the entries that do; None if it does not."""
-        if self.first and self.first <= request.at:
+    def may_be_in(self, gone: Sequence[int]) -> int:
+        """Return the first of some entries without words that may have quoted it; 0: none.
+
+        An entry before those that are asked for has not quoted them.
+        """
+        least = 0 if self.texts else min((at for _, at in self._places), default=0)
+        return next((at for at in gone if at > least), 0)
+
+    def shown_by(
+        self, request: Request, shown: Collection[int] | None = None
+    ) -> tuple[How, tuple[int, ...]] | None:
+        """Return how a request shows it, and the entries that do; None if it does not.
+
+        `shown` are positions beside which it was made from settings only; None: it is not known.
+        """
+        near = shown is None or not self._entries.isdisjoint(shown)
+        if self.first and self.first <= request.at and (near or self._is_set):
             parts = {position for part in request.parts for position in part.positions}
             held = {at for run in request.held_runs for at in range(run.first, run.last + 1)}
             sent = (request.read | parts) - (held - parts)
             found: tuple[tuple[How, Collection[int]], ...] = (
                 ("entry", sent & self.positions),
                 ("quote", sent & self.quoting),
-                ("held", held & (self.positions | self.quoting)),
+                ("held", held & self._entries),
             )
             for how, positions in found:
                 if positions:
@@ -89,17 +108,23 @@ class Subject:
     def _is_in_body(self, request: Request) -> bool:
         under = request.messages_key
         messages = request.body.get(under)
-        front = {key: value for key, value in request.body.items() if key != under}
         each = messages if isinstance(messages, list) else [messages]
-        return any(map(self._is_in, (front, *each)))
+        # Requests one after another share their messages, of which the first were searched.
+        same = sum(
+            1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(self._clean, each, strict=False))
+        )
+        front = {key: value for key, value in request.body.items() if key != under}
+        if any(map(self._is_in, (front, *each[same:]))):
+            self._clean = []
+            return True
+        self._clean = each
+        return False
 
     def _is_in(self, value: Any) -> bool:
         """Return whether a message has it; requests one after another have mostly the same."""
         key = compact(value)
         if key not in self._known:
-            said = [*texts(value)]
-            # Two parts of a message are read as one text.
-            ways = (" ".join(_strings(value)), " ".join(said), "".join(said))
+            ways = (" ".join(_strings(value)), *_joined([*texts(value)]))
             if len(self._known) > MOST:
                 self._known.clear()
             self._known[key] = any(map(self._pieces.is_in, ways))
@@ -109,8 +134,7 @@ class Subject:
         shas = {*_shas_of(event)}
         if shas & self._shas:
             return True
-        said = [*texts_of(event)]
-        ways = (REGISTRY.dump(event)[1].decode(errors="replace"), "".join(said), " ".join(said))
+        ways = (REGISTRY.dump(event)[1].decode(errors="replace"), *_joined([*texts_of(event)]))
         return any(map(self._pieces.is_in, (*ways, *self._contents(shas))))
 
     def _contents(self, shas: Iterable[str]) -> Iterator[str]:
@@ -140,6 +164,11 @@ class Subject:
                     yield entry.position
             if entry.position in found:
                 names |= _names_of(entry)
+
+
+def _joined(said: Sequence[str]) -> tuple[str, ...]:
+    """Return the parts of a message as one text, as they are read."""
+    return ("".join(said), " ".join(said)) if len(said) > 1 else ()
 
 
 def _recalled(event: ToolResult) -> set[tuple[str, object]]:
