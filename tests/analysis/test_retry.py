@@ -10,11 +10,12 @@ from stenolog import AgentCard, AssistantMessage, Entry, ModeSwitch
 from stenolog.context import LastN
 from stenolog.errors import StenologError
 from stenolog.events import Origin
-from stenolog.projections.analysis.retry import Case, Change, Here, built, cases, retried, sample
+from stenolog.projections.analysis.retry import Case, Change, Here, built, cases, retried, sample, tried
 from stenolog.requests import build
 from tests.random_cases import seeds
 from tests.requests.given import CALL
 from tests.requests.histories import BLOBS, START, at_work, history
+from tests.requests.sessions import session_log
 
 HERE = Here(blobs=BLOBS)
 NEW = AgentCard(persona="You are a poet.", model="haiku-9")
@@ -58,6 +59,29 @@ def test_a_changed_card_is_as_if_it_had_been_so_from_the_beginning(seeds: range)
         made = [case for case in cases(log) if case.receipt is None]
         for one in retried(made, log, Change(card=fields), HERE):
             assert (one.now and one.now.body) == asked(one.case, other)
+
+
+@seeds(3, slow=20)
+def test_a_change_is_found_in_each_call_that_it_concerns_and_in_no_other(seeds: range) -> None:
+    for seed in seeds:
+        log = session_log(seed, 120)
+        made = cases(log)
+        agent = made[seed % len(made)].lane.agent
+        found = {one.case.position: one for one in tried(log, made, poet(agent))}
+        short = tried(log, made, Change(policy=LastN(4)))
+
+        for case in made:
+            one = found[case.position]
+            mine = case.lane.agent == agent
+            assert (one.what, one.pointer.startswith("/")) == (("changed", True) if mine else ("same", False))
+            assert (one.gone, one.added) == ((), ())
+        for one in short:
+            assert (one.what == "same") == (asked(one.case, log) == asked(one.case, log, policy=LastN(4)))
+            assert all(first <= one.case.view for first, _ in one.gone)
+
+
+def poet(agent: str) -> Change:
+    return Change(card={"persona": "You are a poet."}, agent=agent)
 
 
 def test_a_response_in_several_messages_is_one_call() -> None:

@@ -110,7 +110,7 @@ def test_what_a_command_writes_is_for_its_owner_alone(cli: Callable[..., object]
     commands = (
         ("export", "-o", "all.jsonl"),
         ("export", "demo", "--as", "crewagent", "-o", "crew"),
-        ("check", "gate", "-o", "gate.jsonl"),
+        ("retry", "demo", "-o", "requests.jsonl"),
         ("outputs", "demo", "--materialise", "files"),
         ("db", "backup", "copy.db"),
     )
@@ -119,7 +119,7 @@ def test_what_a_command_writes_is_for_its_owner_alone(cli: Callable[..., object]
 
     found = modes(tmp_path)
     made = {name.partition("/")[0] for name in found}
-    assert made >= {"talks.db", "all.jsonl", "crew", "gate.jsonl", "files", "copy.db"}
+    assert made >= {"talks.db", "all.jsonl", "crew", "requests.jsonl", "files", "copy.db"}
     assert {name: oct(mode) for name, mode in found.items() if mode & 0o077} == {}
 
 

@@ -162,8 +162,10 @@ def _group_retried(
     now = policy(change.policy) if change.policy is not None else then
     if change.policy is None and change.decides_policy(lane.agent):
         now = None
-    before = _Pass(group, log, lane, then, means)
-    after = before if change.is_none else _Pass(group, other, lane, now, means)
+    # Made with each entry, since to explain hundreds of requests at the end takes the square of the time.
+    explained = not change.is_none and len(group) > 1
+    before = _Pass(group, log, lane, then, means, explained=explained)
+    after = before if change.is_none else _Pass(group, other, lane, now, means, explained=explained)
     for case in group:
         own = before.request(case, _api(case.api, case, means))
         sent = own and (forms.form(own, case.receipt) if case.receipt else own)
@@ -181,12 +183,19 @@ class _Pass:
     """One pass over a log, by which calls are built in the order of their requests; `why` it ended."""
 
     def __init__(
-        self, group: Sequence[Case], log: Sequence[Entry], lane: LaneId, chosen: Policy | None, means: Here
+        self,
+        group: Sequence[Case],
+        log: Sequence[Entry],
+        lane: LaneId,
+        chosen: Policy | None,
+        means: Here,
+        *,
+        explained: bool,
     ) -> None:
         waiting: dict[int, list[Case]] = defaultdict(list)
         for case in group:
             waiting[case.view].append(case)
-        self._made = at_views(waiting, log, lane, chosen, means.counters, means.blobs)
+        self._made = at_views(waiting, log, lane, chosen, means.counters, means.blobs, explained=explained)
         self._next: tuple[Case, Any] | None = None
         self.why = "the agent took no part yet"
 

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.entry import Entry
-from stenolog.projections.json_checks import JsonDifference, first_difference
-from stenolog.projections.messages.body_digest import by_hash
+from stenolog.projections.json_checks import NOTHING, JsonDifference, first_difference
+from stenolog.projections.messages.body_digest import by_hash, escape
+from stenolog.projections.messages.json_fields import same_from_start
+from stenolog.projections.messages.message import Body
 from stenolog.projections.requests import Request
 from stenolog.projections.requests.pipeline.omissions import runs
 
@@ -79,7 +81,20 @@ def _tried(one: Retried, otherwise: JsonDifference | None, change: Change) -> Tr
 
 
 def _unlike(then: Request | None, now: Request, case: Case) -> JsonDifference:
-    found = then and first_difference(by_hash(then.body), by_hash(now.body))
+    found = then and _first_difference(then.body, now.body)
     if not found:  # it cannot be built as it was: `check log --requests` says why
         return JsonDifference("/", case.receipt.sha256 if case.receipt else "", now.sha256)
     return found
+
+
+def _first_difference(then: Body, now: Body) -> JsonDifference | None:
+    """Return where two bodies differ first; what they begin with is compared as it is, since it is long."""
+    for key in dict.fromkeys((*then, *now)):
+        pointer, old, new = f"/{escape(key)}", then.get(key, NOTHING), now.get(key, NOTHING)
+        if isinstance(old, list) and isinstance(new, list) and old != new:
+            same = same_from_start(old, new)
+            pointer = f"{pointer}/{same}"
+            old, new = (each[same] if same < len(each) else NOTHING for each in (old, new))
+        if old != new and (found := first_difference(by_hash(old), by_hash(new), pointer)):
+            return found
+    return None
