@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.errors import InvalidEventError
@@ -10,6 +10,7 @@ from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.lanes.state import address
 from stenolog.projections.analysis.retry import (
     Comparison,
+    Estimate,
     Here,
     Pair,
     Question,
@@ -19,19 +20,18 @@ from stenolog.projections.analysis.retry import (
     question,
     same_calls,
 )
-from stenolog.projections.analysis.retry.halving import Halved, Removal, Terms, Trials, halving
+from stenolog.projections.analysis.retry.halving import Halved, Removal, Terms, Trials, halving, most_requests
 from stenolog.projections.analysis.retry.leaving_out import Divided, Part, divided, in_words, without
+from stenolog.projections.requests import Request
 
 from .lanes import means
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation.log import Conversation
+    from stenolog.adapters.asking import Panel
+    from stenolog.adapters.conversation.log import Conversation, Log
 
-Outcome: TypeAlias = AssistantMessage | LlmError
-Judge: TypeAlias = Callable[[Outcome, Outcome], bool]
-"""Returns whether an answer is as the recorded one, which comes first."""
-Asked: TypeAlias = Callable[[Sequence[Question], int], AsyncIterator[Reply]]
-"""Yields the replies to questions, up to so many of each."""
+Passes: TypeAlias = Callable[[AssistantMessage | LlmError, AssistantMessage | LlmError], bool]
+"""A judge: whether an answer is as good as the recorded one, which comes first."""
 REFUSED = ("invalid_request", "context_length")
 """Categories of errors of a request that a provider does not take."""
 
@@ -39,13 +39,13 @@ REFUSED = ("invalid_request", "context_length")
 class AnswerCauses(NamedTuple):
     """A recorded answer's request in parts, and which of them it depends on.
 
-    `found` is None if nothing was asked. `calls` are the replies that it rests on, `micro_usd` their cost.
+    `found` is None if nothing was asked. `calls` are the answers that it rests on, `micro_usd` their cost.
     """
 
     whole: Divided
     found: Halved | None = None
     calls: int = 0
-    micro_usd: int | None = 0
+    micro_usd: int = 0
 
 
 def answer_in_parts(conversation: Conversation, position: int) -> Divided:
@@ -76,80 +76,123 @@ def last_answer(conversation: Conversation, agent: str | None) -> int:
     return found[-1]
 
 
-async def answer_causes(
-    conversation: Conversation,
-    whole: Divided,
-    model: str,
-    asked: Asked,
-    judge: Judge = same_calls,
-    terms: Terms = Terms(),  # noqa: B008
-) -> AnswerCauses:
-    """Return the parts that an answer depends on; `asked` asks the model of this name, or looks up."""
-    search = _Questions(conversation, whole, model, judge)
-    steps = halving([part.kind for part in whole.parts], whole.last, terms)
-    try:
-        trials = next(steps)
-        while True:
-            trials = steps.send(await search.verdicts(trials, asked))
-    except StopIteration as end:
-        return AnswerCauses(whole, end.value, search.calls, search.micro_usd)
+def _question(whole: Divided, request: Request, model: str, variant: str = "") -> Question:
+    name = model or str(request.body.get("model") or whole.case.answer.model)
+    return question(whole.case, request, name, variant)
 
 
-class _Questions:
-    """The questions of a search, each made once, and the costs of their replies."""
+async def asked_causes(search: CauseSearch, panel: Panel) -> AnswerCauses:
+    """Return the parts that an answer depends on, by verdicts of a panel on a model's answers."""
+    seen = panel.seen
 
-    def __init__(self, conversation: Conversation, whole: Divided, model: str, judge: Judge) -> None:
-        self._log, self._here = list(conversation.entries()), Here(**means(conversation))
-        self._whole, self._model, self._judge = whole, model, judge
+    def take(reply: Reply) -> None:
+        search.take(reply)
+        seen(reply)
+
+    panel.seen = take
+    while search.questions:
+        search.go_on(await panel.verdicts(search.questions, search.samples))
+    return search.causes
+
+
+def search_estimate(search: CauseSearch, panel: Panel) -> Estimate:
+    """Return what a search takes at most, without asking; nothing if all its answers are kept."""
+    [first], requests = search.questions, most_requests(len(search.causes.whole.parts))
+    # No request of the search is larger than the first one.
+    most = panel.estimate([first], search.samples * requests)
+    if panel.judge.model is None:
+        kept = kept_causes(search, panel.asking.answers.log, panel.judge.passes)
+        if kept.found is not None and kept.found.is_complete:
+            return most._replace(calls=0)
+    return most
+
+
+def kept_causes(search: CauseSearch, answers: Log, passes: Passes = same_calls) -> AnswerCauses:
+    """Return what is known of an answer's causes by the answers that a log has; nothing is asked."""
+    from stenolog.adapters.asking.answers import replies
+
+    while search.questions:
+        verdicts: dict[str, list[bool | None]] = {}
+        for one in search.questions:
+            verdicts[one.key] = [None] * search.samples
+            for reply in replies([one], answers, search.samples):
+                search.take(reply)
+                answer = reply.message
+                is_same = answer is not None and passes(one.case.answer, answer)
+                verdicts[one.key][reply.number - 1] = is_same
+        search.go_on(verdicts)
+    return search.causes
+
+
+class CauseSearch:
+    """A search for the parts that an answer depends on: `questions` to ask, each up to `samples` times.
+
+    After the last there are none, and `causes` has the result. `model` is who is asked, by default the
+    recorded one.
+    """
+
+    def __init__(self, conversation: Conversation, whole: Divided, terms: Terms, model: str = "") -> None:
+        self._log, self._means = list(conversation.entries()), Here(**means(conversation))
+        self._whole, self._model = whole, model
         self._made: dict[Removal, Question | None] = {}
-        self._costs: dict[tuple[str, int], int | None] = {}
-
-    async def verdicts(self, trials: Trials, asked: Asked) -> Mapping[Removal, Sequence[bool | None]]:
-        """Return the verdicts so far on requests without some parts; none on those that cannot be made."""
-        wanted = {each: made for each in trials.removals if (made := self._question(each)) is not None}
-        replies: dict[str, dict[int, Outcome]] = {}
-        async for reply in asked(list(wanted.values()), trials.samples):
-            self._costs[reply.question.key, reply.number] = reply.micro_usd
-            outcome = reply.message or reply.error
-            if outcome is not None and reply.is_final:
-                replies.setdefault(reply.question.key, {})[reply.number] = outcome
-        return {each: self._judged(replies.get(one.key, {}), trials.samples) for each, one in wanted.items()}
+        self._replies: dict[str, dict[int, Reply]] = {}
+        self._costs: dict[tuple[str, int], int] = {}
+        self._steps = halving([part.kind for part in whole.parts], whole.last, terms)
+        self._asked: dict[Removal, Question] = {}
+        self.samples = 0
+        self.causes = AnswerCauses(whole)
+        self._set(next(self._steps))
 
     @property
-    def calls(self) -> int:
-        return len(self._costs)
+    def questions(self) -> list[Question]:
+        """The questions to ask next."""
+        return list(self._asked.values())
 
-    @property
-    def micro_usd(self) -> int | None:
-        """The cost of all replies; None if that of one is not known."""
-        known = [cost for cost in self._costs.values() if cost is not None]
-        return sum(known) if len(known) == len(self._costs) else None
+    def take(self, reply: Reply) -> None:
+        """Take a reply to a question, new or kept."""
+        self._costs[reply.question.key, reply.number] = reply.micro_usd or 0
+        if reply.is_final:
+            self._replies.setdefault(reply.question.key, {})[reply.number] = reply
+
+    def go_on(self, verdicts: Mapping[str, Sequence[bool | None]]) -> None:
+        """Take the verdicts on the questions, by their keys, and find the next questions."""
+        try:
+            known = {each: self._known(verdicts[one.key], one.key) for each, one in self._asked.items()}
+            self._set(self._steps.send(known))
+            while not self._asked:  # nothing of this can be sent
+                self._set(self._steps.send({}))
+        except StopIteration as end:
+            self._asked = {}
+            found, cost = end.value, sum(self._costs.values())
+            self.causes = AnswerCauses(self._whole, found, len(self._costs), cost)
+
+    def _set(self, trials: Trials) -> None:
+        made = {each: self._question(each) for each in trials.removals}
+        self._asked = {each: one for each, one in made.items() if one is not None}
+        self.samples = trials.samples
 
     def _question(self, removal: Removal) -> Question | None:
         if removal not in self._made:
-            request = without(self._whole, self._log, removal, self._here) if removal else self._whole.request
-            parts = [self._whole.parts[at] for at in sorted(removal)]
+            whole = self._whole
+            request = without(whole, self._log, removal, self._means) if removal else whole.request
+            parts = [whole.parts[at] for at in sorted(removal)]
             variant = f"without {in_words(parts)}" if parts else ""
-            case = self._whole.case
-            made = None if request is None else question(case, request, self._model, variant)
-            self._made[removal] = made
+            self._made[removal] = None if request is None else _question(whole, request, self._model, variant)
         return self._made[removal]
 
-    def _judged(self, replies: Mapping[int, Outcome], samples: int) -> list[bool | None]:
-        """Return verdicts by number; those of a search that ends early are fewer."""
-        outcomes = [replies.get(number) for number in range(1, samples + 1)]
-        first_missing = outcomes.index(None) if None in outcomes else samples
-        found = outcomes[:first_missing]
-        if found and all(isinstance(each, LlmError) and each.category in REFUSED for each in found):
-            return []
-        recorded = self._whole.case.answer
-        return [None if each is None else self._judge(recorded, each) for each in found]
+    def _known(self, verdicts: Sequence[bool | None], key: str) -> Sequence[bool | None]:
+        """Return the verdicts up to the first answer that is missing; none if the provider refuses it."""
+        replies = self._replies.get(key, {})
+        errors = [reply.error for reply in replies.values()]
+        if errors and all(error is not None and error.category in REFUSED for error in errors):
+            return ()
+        return verdicts[: next((n for n in range(len(verdicts)) if n + 1 not in replies), len(verdicts))]
 
 
 class Effect(NamedTuple):
     """Effect of leaving parts out: how often the answer was given with them and without, and bounds."""
 
-    how: Literal["alone", "jointly", "among"]
+    how: Literal["single", "jointly", "among"]
     parts: tuple[Part, ...]
     comparison: Comparison
 

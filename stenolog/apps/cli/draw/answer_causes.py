@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from stenolog.adapters.providers.prices import usd
 from stenolog.apps.cli.lines import Piece, counted, line
 from stenolog.apps.views.answer_causes import AnswerCauses, Effect, effects
 from stenolog.projections.analysis.retry import Interval, interval
@@ -12,7 +13,7 @@ from stenolog.projections.analysis.retry.leaving_out import Part, in_words
 
 from .layout import Cell, table, wrapped
 
-MARKS = {"alone": "✓ ", "jointly": "✓ ", "among": "? "}
+MARKS = {"single": "✓ ", "jointly": "✓ ", "among": "? "}
 
 
 def parts_drawn(parts: Sequence[Part], terms: Terms) -> Iterator[Piece]:
@@ -27,19 +28,21 @@ def parts_drawn(parts: Sequence[Part], terms: Terms) -> Iterator[Piece]:
     yield wrapped((f"to find the cause: at most {calls}", "dim"), hang=2)
 
 
-def causes_drawn(causes: AnswerCauses, found: Halved, terms: Terms) -> Iterator[Piece]:
+def causes_drawn(causes: AnswerCauses, terms: Terms) -> Iterator[Piece]:
     """Yield what the answer depends on, in a sentence, and each effect with its bounds."""
+    found = causes.found
+    if found is None:
+        return
     shown = effects(causes, terms.confidence)
     yield from _verdict(found, shown)
     again = interval(found.passed, found.of, terms.confidence)
-    rows: list[tuple[Cell, ...]] = [("as recorded", _share(again), "", "")]
+    rows: list[tuple[Cell, ...]] = [("as recorded", _share(again), "", "", "")]
     rows += [_row(effect) for effect in shown]
-    yield table(("*REQUEST", ">SAME ANSWER", ">CHANGE", "AT LEAST, AT MOST"), rows)
+    yield table(("REQUEST", ">SAME ANSWER", ">CHANGE", "BOUNDS", "*TEXT"), rows)
     if found.fixed:
         names = in_words([causes.whole.parts[at] for at in found.fixed])
         yield wrapped((f"cannot be left out: {names}", "dim"), hang=2)
-    cost = "" if causes.micro_usd is None else f", ${causes.micro_usd / 1_000_000:,.4f}"
-    asked = f"{counted(found.requests, 'request')}, {causes.calls:,} answers{cost}"
+    asked = f"{counted(found.requests, 'request')}, {causes.calls:,} answers, ${usd(causes.micro_usd)}"
     yield line((f"{asked}; confidence {terms.confidence:.0%}", "dim"))
 
 
@@ -63,8 +66,15 @@ def _verdict(found: Halved, shown: Sequence[Effect]) -> Iterator[Piece]:
 def _row(effect: Effect) -> tuple[Cell, ...]:
     compared = effect.comparison
     change = compared.after.share - compared.before.share
-    bounds = f"{compared.low:+.0%}, {compared.high:+.0%}"
-    return f"without {in_words(effect.parts)}", _share(compared.after), f"{change:+.0%}", bounds
+    bounds = f"{compared.low:+.0%} to {compared.high:+.0%}"
+    text = " · ".join(part.text for part in effect.parts)
+    return _without(effect.parts), _share(compared.after), f"{change:+.0%}", bounds, (text, "dim")
+
+
+def _without(parts: Sequence[Part]) -> str:
+    [part, *others] = parts
+    name = "a system line" if part.kind == "system" else f"{part.kind} {part.name}"
+    return f"without {name}" + (f" and {len(others)} more" if others else "")
 
 
 def _share(found: Interval) -> str:

@@ -1,7 +1,7 @@
 """Search, from coarse to fine, for the parts of a request that an answer depends on.
 
 A group of parts is left out as a whole; only one that changes the verdicts is split. If neither half changes
-them alone, the halves carry the answer jointly: each is searched with the other one left out. What is named
+them by itself, they carry the answer jointly: each is searched with the other one left out. What is named
 in the end was left out by itself, too.
 """
 
@@ -18,6 +18,8 @@ Removal: TypeAlias = frozenset[int]
 NOTHING: Final[Removal] = frozenset()
 FIRST, BATCH = 12, 4
 """Verdicts asked for at first, and each time that these do not decide."""
+SAMPLES = 32
+"""Verdicts on each request that prove a part of which nine of ten answers depend."""
 MOST_JOINT = 4
 """So many parts at most are named as one joint cause."""
 Verdict: TypeAlias = Literal["found", "no difference", "not repeated", "undecided"]
@@ -29,7 +31,7 @@ class Terms(NamedTuple):
     A part that does not matter is named with a probability of at most 1 - `confidence`.
     """
 
-    samples: int = 32
+    samples: int = SAMPLES
     confidence: float = 0.95
 
 
@@ -43,11 +45,11 @@ class Trials(NamedTuple):
 class Cause(NamedTuple):
     """Parts that the answer depends on.
 
-    `how` is "alone" for one part, "jointly" if it takes all of them left out, and "among" if the cause is
+    `how` is "single" for one part, "jointly" if it takes all of them left out, and "among" if the cause is
     among them and could not be narrowed down. The request without them passed `passed` of `of` times.
     """
 
-    how: Literal["alone", "jointly", "among"]
+    how: Literal["single", "jointly", "among"]
     parts: tuple[int, ...]
     passed: int
     of: int
@@ -124,7 +126,7 @@ class _Search:
         return self._halved("found" if self.named else ended, is_complete=is_complete)
 
     def _open(self) -> Generator[Trials, Mapping[Removal, Verdicts], None]:
-        """Find the first groups to search; the last part is left out alone, then with most others."""
+        """Find the first groups to search; the last part is left out by itself, then with most others."""
         last = frozenset(() if self.last is None else (self.last,))
         others = frozenset(range(len(self.kinds))) - last
         tried = yield from self._tested([each for each in (others, last) if each], NOTHING)
@@ -180,11 +182,11 @@ class _Search:
         tried = yield from self._tested([cause], NOTHING, is_whole=True)
         if not any(changes for _, changes in tried):
             cause = group
-        how: Literal["alone", "jointly", "among"] = "alone" if len(cause) == 1 else "jointly"
+        how: Literal["single", "jointly", "among"] = "single" if len(cause) == 1 else "jointly"
         made = self._cause("among" if cause == group and len(cause) > 1 else how, cause)
         self.named += [made] if made not in self.named else []
 
-    def _cause(self, how: Literal["alone", "jointly", "among"], parts: Removal) -> Cause:
+    def _cause(self, how: Literal["single", "jointly", "among"], parts: Removal) -> Cause:
         return Cause(how, tuple(sorted(parts)), *self._tally(parts))
 
     def _tested(

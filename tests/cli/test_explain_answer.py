@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from random import Random
 from typing import Any
 
@@ -12,10 +12,18 @@ import pytest
 
 import stenolog
 from stenolog import AssistantMessage, Tool, ToolCall, ToolResult, UserMessage
-from stenolog.adapters.asking import ask
-from stenolog.apps.views.answer_causes import AnswerCauses, answer_causes, answer_in_parts, effects
+from stenolog.adapters.asking import Panel
+from stenolog.apps.views.answer_causes import (
+    AnswerCauses,
+    CauseSearch,
+    answer_in_parts,
+    asked_causes,
+    effects,
+    kept_causes,
+)
 from stenolog.errors import InvalidEventError
-from stenolog.models import Model, ModelRequest, ModelResponse
+from stenolog.models import MODELS, Model, ModelRequest, ModelResponse
+from stenolog.projections.analysis.retry.halving import Terms
 from tests.random_cases import seeds
 
 APIS = ("anthropic", "openai-chat", "openai-responses", "gemini", "cohere")
@@ -62,15 +70,17 @@ def recorded(log: stenolog.Log, random: Random, api: str) -> stenolog.Conversati
     return talk
 
 
-def searched(talk: stenolog.Conversation, model: Noisy, **options: Any) -> AnswerCauses:
-    """Return the causes of a conversation's last answer."""
+def searched(talk: stenolog.Conversation, model: Noisy) -> tuple[AnswerCauses, AnswerCauses]:
+    """Return the causes of a conversation's last answer, as asked, and by the answers that were kept."""
     whole = answer_in_parts(talk, talk.position)
+
+    async def asked(answers: stenolog.Log) -> AnswerCauses:
+        async with Panel(model, answers) as panel:
+            return await asked_causes(CauseSearch(talk, whole, Terms()), panel)
+
     with stenolog.open(":memory:") as answers:
-
-        def asked(questions: Any, times: int) -> Any:
-            return ask(questions, model, times=times, budget_micro_usd=None, answers=answers)
-
-        return asyncio.run(answer_causes(talk, whole, model.name, asked, **options))
+        found = asyncio.run(asked(answers))
+        return found, kept_causes(CauseSearch(talk, whole, Terms()), answers)
 
 
 def text_of(talk: stenolog.Conversation, causes: AnswerCauses, at: int) -> str:
@@ -83,7 +93,7 @@ def text_of(talk: stenolog.Conversation, causes: AnswerCauses, at: int) -> str:
     return talk.entry(part.positions[-1]).event.text  # type: ignore[union-attr]
 
 
-@seeds(10, slow=60)
+@seeds(6, slow=60)
 def test_a_planted_part_is_named_on_every_api_and_no_part_if_none_matters(seeds: range) -> None:
     right = 0
     for seed in seeds:
@@ -94,8 +104,9 @@ def test_a_planted_part_is_named_on_every_api_and_no_part_if_none_matters(seeds:
             causes = AnswerCauses(answer_in_parts(talk, talk.position))
             wanted = random.sample(range(len(causes.whole.parts)), seed % 3)
             model = Noisy(api, [text_of(talk, causes, at) for at in wanted], seed)
-            found = searched(talk, model)
-        assert found.found is not None
+            found, kept = searched(talk, model)
+        assert found == kept
+        assert found.found
         named = [cause.parts for cause in found.found.causes if cause.how != "among"]
         assert set(named) <= {(at,) for at in wanted}, seed
         right += len(named) == len(wanted)
@@ -109,3 +120,55 @@ def test_only_an_answer_of_a_model_can_be_explained() -> None:
         talk = recorded(log, Random(1), "anthropic")
         with pytest.raises(InvalidEventError, match="at 1: expected an answer of a model, found mode_switch"):
             answer_in_parts(talk, 1)
+
+
+class Careful(Model):
+    """A model that runs the tests if it is asked which one fails."""
+
+    charges = "nothing"
+    asked = 0
+
+    def __init__(self, name: str) -> None:
+        self.name, self.api = name, "openai-chat"
+
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[Any, None]:
+        yield prompt.outgoing()
+        Careful.asked += 1
+        command = "git diff && pytest -q" if "Which test fails" in json.dumps(prompt.body) else "ls"
+        yield ModelResponse((ToolCall(id="c1", name="shell", arguments=json.dumps({"cmd": command})),))
+
+
+def test_the_part_that_an_answer_depends_on_is_named_and_answers_are_kept(
+    demo: Callable[..., Any],
+) -> None:
+    MODELS.add("careful", Careful)
+    command = ("explain", "answer", "demo", "7", "--ask", "32", "--through", "careful:m")
+    told = demo(*command).out
+    asked = Careful.asked
+    found = demo(*command, "--json").data["found"]
+
+    assert told.startswith("✓ the answer depends on entry 2\n")
+    assert found["calls"] == asked == Careful.asked, "the second time all answers are kept"
+    assert [(cause["how"], cause["parts"]) for cause in found["causes"]] == [
+        ("single", [{"kind": "entry", "name": "2"}])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "complaint"),
+    [
+        (("1",), "at 1: expected an answer of a model, found mode_switch"),
+        (("7", "--ask", "8"), "expected --budget USD, found none; 120 calls"),
+        (
+            ("9", "--ask", "8", "--budget", "1"),
+            "the answer at 9 calls no tool, so every text",
+        ),
+        (("--agent", "nobody"), "expected an answer of nobody, found none"),
+    ],
+)
+def test_what_cannot_be_asked_again_is_said_before_anything_is_spent(
+    demo: Callable[..., Any], asked: tuple[str, ...], complaint: str
+) -> None:
+    told = demo("explain", "answer", "demo", *asked)
+    assert told.status == 2
+    assert complaint in told.err
