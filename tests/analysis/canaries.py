@@ -61,14 +61,10 @@ RETELLING = (
 
 
 class Sending(NamedTuple):
-    """A request that was sent: its position, that of its answer (0: none came), and whether it leaked.
-
-    `own`: it was built by the policy on the card.
-    """
+    """A request that was sent: its position, that of its answer (0: none came), and whether it leaked."""
 
     view: int
     answer: int
-    own: bool
     leaked: bool
 
 
@@ -80,11 +76,11 @@ class Case(NamedTuple):
     sent: list[Sending]
 
     def leaks(self, first: int, last: int) -> list[Sending]:
-        """Return what leaked between two positions, as far as the log up to the second can tell."""
+        """Return what leaked between two positions: it was sent after the first and by the second."""
         return [
             one
             for one in self.sent
-            if one.leaked and (first < one.answer <= last or (one.own and first <= one.view <= last))
+            if one.leaked and (first < one.answer <= last or first <= one.view <= last)
         ]
 
 
@@ -98,7 +94,7 @@ class _Play:
         self.random = random
         self.log: list[Entry] = []
         self.sent: list[Sending] = []
-        self.pending: list[tuple[LaneId, Any, bool, bool]] = []
+        self.pending: list[tuple[LaneId, Any, bool, bool, bool]] = []
         self.secret = 0
         self.chatty = random.choice((0.0, 0.05, 0.3))
         self.careful = random.random() < 0.6
@@ -117,7 +113,9 @@ class _Play:
             self._answer()
         if random.random() < 0.15:
             self._erase()
-        return Case(self.log, self.secret, self.sent)
+        # Of a policy that no answer names, nothing is known.
+        lost = [Sending(request.at, 0, leaked) for _, request, _, leaked, own in self.pending if own]
+        return Case(self.log, self.secret, self.sent + lost)
 
     def _say(self, event: Event) -> None:
         position = len(self.log) + 1
@@ -288,9 +286,9 @@ class _Play:
             leaked = is_in(request.body)
             if self.random.random() < 0.15:
                 if under is None:
-                    self.sent.append(Sending(len(self.log), 0, True, leaked))
+                    self.sent.append(Sending(len(self.log), 0, leaked))
                 continue
-            self.pending.append((lane, request, has_receipt, leaked))
+            self.pending.append((lane, request, has_receipt, leaked, under is None))
 
     def _answer(self) -> None:
         """Answer what was asked; sometimes only after other entries."""
@@ -298,7 +296,7 @@ class _Play:
             if self.random.random() < 0.2:
                 continue
             self.pending.remove(waits)
-            lane, request, has_receipt, leaked = waits
+            lane, request, has_receipt, leaked, _ = waits
             said: dict[str, Any] = {"agent": lane.agent, "task": lane.task}
             said["receipt"] = request.receipt if has_receipt else None
             if self.random.random() < 0.15:
@@ -307,8 +305,7 @@ class _Play:
                 session = self.random.choice(("", "", "s1"))
                 text = self._text() if leaked else "Done."
                 self._say(AssistantMessage(text=text, session=session, **said))
-            own = build(self.log[: request.at], lane.agent, task=lane.task, blobs=BLOBS).policy
-            self.sent.append(Sending(request.at, len(self.log), own == request.policy, leaked))
+            self.sent.append(Sending(request.at, len(self.log), leaked))
 
     def _erase(self) -> None:
         position = self.random.randint(2, len(self.log))

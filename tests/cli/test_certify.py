@@ -89,6 +89,20 @@ def test_what_was_sent_in_a_fork_counts(kept: Cli) -> None:
     ]
 
 
+def test_in_all_conversations_what_another_one_was_told_counts(kept: Cli) -> None:
+    with open_log("talks.db") as log:
+        log["elsewhere"].append(UserMessage(text=f"I read: {SECRET}", to=["bob"]))
+        log["of others"].append(UserMessage(text=SECRET, to=["eve"]))
+
+    assert kept("certify", "talk", "--agent", "bob", "--never", "2").status == 0
+    ran = kept("certify", "talk", "--agent", "bob", "--never", "2", "--all", "--json")
+
+    parts = json.loads(ran.out)["data"]["parts"]
+    assert (ran.status, [part["conversation"] for part in parts]) == (1, ["talk", "elsewhere"])
+    assert [one["how"] for one in parts[1]["shown"]] == ["quote"]
+    assert kept("certify", "talk", "--agent", "bob", "--never", "2", "--all", "--to", "3").status == 2
+
+
 def test_an_answer_without_a_receipt_is_a_limit_and_fails_if_strict(kept: Cli) -> None:
     with open_log("talks.db") as log:
         log["talk"].append(UserMessage(text="Well?", to=["bob"]))

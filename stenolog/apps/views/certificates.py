@@ -105,14 +105,24 @@ def head_at(conversation: Conversation, written: str, resolve: Callable[[str], i
     raise CallerError(f"{conversation.name!r}: no entry has the digest {digest[:12]}…")
 
 
-def certified(conversation: Conversation, agent: str, asked: Asked, *, strict: bool = False) -> Certified:
-    """Return whether an agent was sent what is asked. Raises as `certify`."""
-    return Certified(asked, tuple(_parts(conversation, agent, asked)), strict)
+def certified(
+    conversation: Conversation, agent: str, asked: Asked, *, strict: bool = False, everywhere: bool = False
+) -> Certified:
+    """Return whether an agent was sent what is asked, in forks too; `everywhere`: in all conversations.
+
+    Raises as `certify`.
+    """
+    return Certified(asked, tuple(_parts(conversation, agent, asked, everywhere)), strict)
 
 
-def _parts(conversation: Conversation, agent: str, asked: Asked) -> Iterator[Part]:
+def _parts(conversation: Conversation, agent: str, asked: Asked, everywhere: bool) -> Iterator[Part]:
     yield _part(conversation, agent, asked, asked.first, asked.last)
-    for fork, after in _forks(conversation):
+    log = conversation.log
+    for name in log.names(archived=True) if everywhere else ():
+        with suppress(AgentNotFoundError):
+            if name != conversation.name and log[name].position:
+                yield _part(log[name], agent, asked, 0, log[name].position)
+    for fork, after in () if everywhere else _forks(conversation):
         # An agent that is in the parent alone is sent nothing in a fork.
         with suppress(AgentNotFoundError):
             if after <= asked.last:
@@ -147,8 +157,8 @@ def statement(found: Certified) -> str:
     )
     named += [f"a text of {len(text)} characters" for text in asked.texts]
     words = " and ".join(named)
-    forks = f" and {counted(len(found.parts) - 1, 'fork')} of it" if found.parts[1:] else ""
-    place = f"from {asked.first} to {asked.last} of {found.parts[0].conversation}{forks}"
+    others = f" and of {counted(len(found.parts) - 1, 'other')}" if found.parts[1:] else ""
+    place = f"from {asked.first} to {asked.last} of {found.parts[0].conversation}{others}"
     if found.is_given:
         return f"{one.agent} was never sent {words}, nor an entry that quotes it, {place}"
     if any(part.found.shown for part in found.parts):

@@ -70,6 +70,7 @@ class Unproved(NamedTuple):
 class Certificate(NamedTuple):
     """The result of `certify` from position `first` to `last`, for entries and a number of texts.
 
+    What was sent before `last` and answered after it counts.
     `quoting` are the entries that quote them. `requests` were sent without them, `possible` is the number of
     further ones that could have been sent. `without_receipt` are answers of which only the possible requests
     are known. `said` are entries of the agent's own that quote them. `retold` were sent to it by agents that
@@ -121,7 +122,7 @@ def certify(
     if not 0 <= first <= end:
         raise PositionNotFoundError(f"expected a position from 0 to {end}, found {first}")
     subject = Subject(log, never, texts, blobs)
-    search = _Search(log, subject, first, blobs, counters)
+    search = _Search(whole, log, subject, first, blobs, counters)
     chosen = [lane for lane in _lanes_of(whole, name) if not task or lane.task == task]
     for lane in chosen:
         search.look(lane)
@@ -143,13 +144,15 @@ class _Search:
 
     def __init__(
         self,
+        whole: Sequence[Entry],
         log: Sequence[Entry],
         subject: Subject,
         first: int,
         blobs: Mapping[str, bytes],
         counters: Mapping[str, Counter],
     ) -> None:
-        self._log, self._subject, self._first = log, subject, first
+        self._whole, self._log, self._subject, self._first = whole, log, subject, first
+        self._last = log[-1].position if log else 0
         self._means: dict[str, Any] = {"blobs": blobs, "counters": counters}
         self._gone = [e.position for e in log if is_gone(e.event) or is_effects(e.event)]
         self._requests: list[CertifiedRequest] = []
@@ -170,7 +173,7 @@ class _Search:
             tuple(sorted(subject.positions)),
             subject.texts,
             self._first,
-            self._log[-1].position if self._log else 0,
+            self._last,
             tuple(sorted(subject.quoting)),
             tuple(sorted(self._requests)),
             len(self._possible),
@@ -183,25 +186,25 @@ class _Search:
 
     def look(self, lane: LaneId) -> None:
         """Look through all that a lane was sent, or could have been."""
+        # What was sent may be answered only after the last position.
         answers = {
             entry.position: entry.event
-            for entry in self._log
+            for entry in self._whole
             if isinstance(entry.event, AssistantMessage | LlmError) and lane.owns(entry.event)
         }
         self._said += [at for at in answers if at in self._subject.quoting]
-        asked = {at: event for at, event in answers.items() if at > self._first}
-        proved = self._look_at_receipts(
-            lane, {at: event.receipt for at, event in asked.items() if event.receipt is not None}
-        )
-        bare = [at for at, event in asked.items() if event.receipt is None]
-        self._without += bare
-        self._unproved += [
-            Unproved(at, lane.address, at - 1, ASIDE) for at in bare if not asked[at].in_context
-        ]
-        # It was sent at any position since the answer before.
-        views = {
-            view for at in bare for view in range(max((one for one in answers if one < at), default=0), at)
-        }
+        receipts, views, before = dict[int, Receipt](), set[int](), 0
+        for at, event in answers.items():
+            if event.receipt is not None and at > self._first and event.receipt.view <= self._last:
+                receipts[at] = event.receipt
+            elif event.receipt is None and at > self._first and before <= self._last:
+                # It was sent at any position since the answer before.
+                views |= {*range(before, at)}
+                self._without.append(at)
+                if not event.in_context:
+                    self._unproved.append(Unproved(at, lane.address, at - 1, ASIDE))
+            before = at
+        proved = self._look_at_receipts(lane, receipts)
 
         def may_be_sent(window: Window) -> bool:
             at = window.position
@@ -223,7 +226,7 @@ class _Search:
         # Other policies show no more, but for one that has others' voices as its own, and earlier pipelines.
         shown = visible(self._log, lane)
         self._read |= shown if receipts else set()
-        for proof, request in rebuilt(self._log, within=receipts, **self._means) if receipts else ():
+        for proof, request in rebuilt(self._whole, within=receipts, **self._means) if receipts else ():
             place = (proof.position, lane.address, proof.view)
             if request is None or proof.outcome != "same":
                 if self._subject.texts or proof.view >= self._subject.first or proof.outcome == "differs":
@@ -252,7 +255,7 @@ class _Search:
             return ""
         own = (
             entry.event.meta.get("tap")
-            for entry in self._log[: proof.view]
+            for entry in self._whole[: proof.view]
             if isinstance(entry.event, AssistantMessage) and lane.owns(entry.event)
         )
         known = any(isinstance(about, Mapping) and about.get("id") == response for about in own)
@@ -280,8 +283,7 @@ class _Search:
                     why = f"the words of the entry at {gone} are gone"
                     self._unproved.append(Unproved(0, lane.address, at, why))
         except StenologError as error:
-            end = self._log[-1].position
-            self._unproved.append(Unproved(0, lane.address, end, str(error)))
+            self._unproved.append(Unproved(0, lane.address, self._last, str(error)))
 
     @property
     def _is_enough(self) -> bool:

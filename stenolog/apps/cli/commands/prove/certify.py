@@ -35,6 +35,7 @@ from stenolog.apps.views.certificates import Certified, asked_of, certificate_da
 @click.option(
     "--to", "last", default="", metavar="HEAD", help="Up to this entry or digest. Default: the last."
 )
+@click.option("--all", "everywhere", is_flag=True, help="In all conversations of the log, not only in forks.")
 @click.option("--strict", is_flag=True, help="Fail if an answer has no receipt.")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file."
@@ -47,6 +48,7 @@ def certify_command(
     never: tuple[str, ...],
     first: str,
     last: str,
+    everywhere: bool,
     strict: bool,
     output: Path | None,
 ) -> CommandResult:
@@ -55,10 +57,12 @@ def certify_command(
     Nor an entry that quotes it. All its requests are built again and searched, also those that were
     never answered, here and in forks. If one shows it, nothing is written.
     """
+    if everywhere and (first or last):
+        raise click.UsageError("--all is of whole conversations: leave out --from and --to")
     conversation = find_conversation(open_log(db), target)
     named = agent_or_only(conversation, agent, conversation.position)
     asked = asked_of(conversation, never, first, last, partial(resolve, conversation))
-    found = certified(conversation, named, asked, strict=strict)
+    found = certified(conversation, named, asked, strict=strict, everywhere=everywhere)
     data = certificate_data(found)
     if output is not None and found.is_given:
         with whole_or_not_at_all(output) as file:
