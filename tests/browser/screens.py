@@ -58,6 +58,7 @@ SCREENS = {
         f"/certify/{DEMO}?at={AT}&agent=reviewer", "Was reviewer ever sent it?", HERE, "Never sent", True
     ),
     "certificate, refused": Screen(f"/certify/{DEMO}?agent=reviewer&never=2", "it has the entry: 2"),
+    "answer": Screen(f"/answer/{DEMO}?at=3", "What answer 3 depends on"),
     "entry": Screen(f"/entry/{DEMO}?at=3", "Entry 3"),
     "a wrong address": Screen("/c/dema", "did you mean 'demo'?"),
 }

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import AssistantMessage, Tool, ToolCall, ToolResult, UserMessage
@@ -172,3 +173,26 @@ def test_what_cannot_be_asked_again_is_said_before_anything_is_spent(
     told = demo("explain", "answer", "demo", *asked)
     assert told.status == 2
     assert complaint in told.err
+
+
+def test_kept_answers_are_shown_by_the_command_and_the_page_and_nobody_is_asked(
+    cli: Callable[..., Any],
+) -> None:
+    async def ask(talk: stenolog.Conversation, answers: stenolog.Log) -> None:
+        whole = answer_in_parts(talk, talk.position)
+        async with Panel(Noisy("anthropic", [whole.parts[0].name], 1), answers) as panel:
+            await asked_causes(CauseSearch(talk, whole, Terms()), panel)
+
+    with stenolog.open("talks.db") as log:
+        talk = recorded(log, Random(1), "anthropic")
+        with stenolog.open("talks.answers.db") as answers:
+            asyncio.run(ask(talk, answers))
+        inspector = TestClient(stenolog.inspector(log, token=""), base_url="http://127.0.0.1")
+        with inspector as web:
+            page = web.get(f"/answer/demo?at={talk.position}").text
+    found = cli("explain", "answer", "demo", "--json").data["found"]
+
+    assert [cause["parts"] for cause in found["causes"]] == [
+        [{"kind": "system", "name": "Rule w0x: be kind."}]
+    ]
+    assert "without <b>“Rule w0x: be kind.”</b>" in page

@@ -52,6 +52,7 @@ TWINS = {
         *("retry", "demo", "--agent", "reviewer", "--policy", "full")
     ],
     "/proof.json/demo": ["check", "log", "demo", "--requests"],
+    "/answer.json/demo?at=7": ["explain", "answer", "demo", "7"],
     "/entry.json/demo?at=5": ["explain", "entry", "demo", "5"],
     "/compare.json?run=demo&run=other&agent=coder": ["compare", "demo", "other", "--agent", "coder"],
     "/compare.json?run=demo&run=other&run=demo&calls=1": ["compare", "demo", "other", "demo", "--calls"],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from stenolog.adapters.conversation.log import Conversation, Log, extend
@@ -152,6 +153,11 @@ def _died(question: Question, claim: Claim, price: int | None) -> LlmError:
         attempt=claim.attempt,
         meta=about(int(claim.lane.rpartition("/")[2]), price),
     )
+
+
+def beside(file: Path) -> Path:
+    """Return the file of the answers to questions about a database's calls, unless another is given."""
+    return file.with_name(f"{file.stem}.answers.db")
 
 
 def about(number: int, micro_usd: int | None) -> dict[str, Any]:

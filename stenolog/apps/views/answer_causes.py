@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.errors import InvalidEventError
@@ -105,6 +106,28 @@ def search_estimate(search: CauseSearch, panel: Panel) -> Estimate:
         if kept.found is not None and kept.found.is_complete:
             return most._replace(calls=0)
     return most
+
+
+def causes_so_far(
+    conversation: Conversation, whole: Divided, file: Path | None = None, *, confidence: float = 0.95
+) -> AnswerCauses:
+    """Return what the kept answers of the recorded model say, judged by their calls; nothing is asked.
+
+    They are in a file, by default beside the database. They say nothing about an answer without calls.
+    """
+    from stenolog.adapters.asking.answers import beside, replies
+    from stenolog.adapters.conversation.log import open_existing
+
+    path, unknown = conversation.log.path, AnswerCauses(whole)
+    file = file or (None if "://" in path else beside(Path(path)))
+    if not whole.case.answer.tool_calls or file is None or not file.exists():
+        return unknown
+    with open_existing(str(file)) as answers:
+        [first] = CauseSearch(conversation, whole, Terms()).questions
+        samples = sum(1 for _ in replies([first], answers))
+        if not samples:
+            return unknown
+        return kept_causes(CauseSearch(conversation, whole, Terms(samples, confidence)), answers)
 
 
 def kept_causes(search: CauseSearch, answers: Log, passes: Passes = same_calls) -> AnswerCauses:

@@ -14,6 +14,7 @@ from stenolog.apps.inspect.query import Query
 from stenolog.apps.views.entries import bill_of_answer, explained, explanation_data, rebuilt_notes
 from stenolog.apps.views.envelope import Answer
 from stenolog.domain.errors import StenologError
+from stenolog.domain.events import AssistantMessage
 from stenolog.projections.analysis.blame import Blame, blame
 from stenolog.projections.analysis.explain import Explanation
 from stenolog.projections.analysis.provider_bill import NO_BILL, Bill
@@ -51,6 +52,7 @@ def view(query: Query) -> dict[str, Any]:
         "head": query.head,
         "upto": upto,
         "row": row(entry),
+        "is_answer": isinstance(entry.event, AssistantMessage) and entry.event.purpose == "answer",
         "words": describe(entry).what,
         "entry": data,
         "event": written(data["event"]),

@@ -118,7 +118,9 @@ def answers_file(options: AskOptions, db: Database) -> Path:
     if options.answers is not None:
         return options.answers
     file = file_of(db, "give the answers' file, --answers FILE")
-    return file.with_name(f"{file.stem}.answers.db")
+    from stenolog.adapters.asking.answers import beside
+
+    return beside(file)
 
 
 def answers_of(file: Path, *, make: bool) -> AbstractContextManager[Log]:

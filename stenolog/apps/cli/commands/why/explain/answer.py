@@ -32,19 +32,24 @@ def explain_answer_command(
 ) -> CommandResult:
     """Say which part of its request an answer depends on.
 
-    A line of the system text, a tool, or an entry. Without --ask: the parts. Without ENTRY: the last answer.
+    A line of the system text, a tool, or an entry. Without --ask: the parts, or what the kept answers say.
+    Without ENTRY: the last answer.
     """
-    from stenolog.apps.views.answer_causes import AnswerCauses, answer_in_parts, causes_data, last_answer
+    from stenolog.apps.views.answer_causes import (
+        answer_in_parts,
+        causes_data,
+        causes_so_far,
+        last_answer,
+    )
     from stenolog.projections.analysis.retry.halving import SAMPLES, Terms
 
     conversation, written = find_both(open_log(db), words, "")
     position = resolve(conversation, written) if written else last_answer(conversation, agent)
     whole, terms = answer_in_parts(conversation, position), Terms(asking.ask or SAMPLES, asking.confidence)
-    causes = (
-        AnswerCauses(whole)
-        if asking.ask is None
-        else _causes_by_asking(conversation, whole, terms, asking, db)
-    )
+    if asking.ask is None:
+        causes = causes_so_far(conversation, whole, asking.answers, confidence=asking.confidence)
+    else:
+        causes = _causes_by_asking(conversation, whole, terms, asking, db)
 
     def draw() -> Iterable[Piece]:
         from stenolog.apps.cli.draw.answer_causes import causes_drawn, parts_drawn

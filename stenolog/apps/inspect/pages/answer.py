@@ -1,0 +1,58 @@
+"""The page of an answer: the parts that it can depend on, and what kept answers say; no model is called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stenolog.apps.inspect.page import Page
+from stenolog.apps.inspect.query import Query
+from stenolog.apps.views.answer_causes import (
+    AnswerCauses,
+    answer_in_parts,
+    causes_data,
+    causes_so_far,
+    effects,
+)
+from stenolog.apps.views.envelope import Answer
+from stenolog.projections.analysis.retry.halving import Terms, most_requests
+from stenolog.projections.analysis.retry.leaving_out import in_words
+
+LONGEST = 300
+"""The most characters that are shown of a part."""
+PATIENCE_S = 5.0
+"""The seconds after which the page is sent without what kept answers say."""
+
+
+def view(query: Query) -> dict[str, Any]:
+    """Return the parts of an answer's request, and the effect of leaving some out."""
+    whole, terms = answer_in_parts(query.conversation, query.at), Terms()
+    key = ("answer", query.conversation.key, query.at)
+    causes = query.later(key, query.head, lambda: _causes(query), PATIENCE_S)
+    requests = most_requests(len(whole.parts))
+    return {
+        "name": query.conversation.name,
+        "at": query.at,
+        "agent": whole.case.lane.address,
+        "whole": whole,
+        "causes": causes,
+        "found": causes and causes.found,
+        "effects": [(one, in_words(one.parts)) for one in effects(causes, terms.confidence)]
+        if causes
+        else [],
+        "longest": LONGEST,
+        "requests": requests,
+        "samples": terms.samples,
+        "calls": requests * terms.samples,
+    }
+
+
+def _causes(query: Query) -> AnswerCauses:
+    return causes_so_far(query.conversation, answer_in_parts(query.conversation, query.at))
+
+
+def twin(query: Query) -> Answer:
+    """Return the data of `explain answer --json`."""
+    return Answer(causes_data(query.conversation, _causes(query), Terms()))
+
+
+page = Page("answer", view, twin)
