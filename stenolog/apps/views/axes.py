@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from stenolog.adapters.engine.replay.agents import RecordedCards
 from stenolog.adapters.engine.team_file.commits import TeamHistory
@@ -13,13 +13,12 @@ from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, InvalidEventError
 from stenolog.domain.events import AssistantMessage
+from stenolog.domain.values import PositionRange
 from stenolog.projections.analysis.drift import RoleDrift
-from stenolog.projections.analysis.retry import Case, Change, Here, cases, retried
+from stenolog.projections.analysis.retry import NO_CHANGE, Case, Change, Here, cases, retried
 from stenolog.projections.analysis.retry.cases import rank
 from stenolog.projections.analysis.retry.releases import under_release
-from stenolog.projections.analysis.whatif import unwritten
-from stenolog.projections.requests import Request, build
-from stenolog.projections.requests.request import known_policy
+from stenolog.projections.requests import Request
 from stenolog.projections.terminal_text import one_line
 from stenolog.projections.views.lines import describe
 
@@ -53,21 +52,19 @@ def of_entries(conversation: Conversation, case: Case, first: int, last: int) ->
 
     Raises `InvalidEventError` if the entries are not before the request.
     """
-    agent, task = case.lane
-    log = list(conversation.entries(at=case.view))
     if not 1 <= first < last <= case.view:
         found = f"found {first} and {last}"
         raise InvalidEventError(f"expected two entries from 1 to {case.view}, the first one first; {found}")
-    chosen = None if case.receipt is None else known_policy(case.receipt)
-    given: Any = {"task": task, "api": case.api, "policy": chosen, **means(conversation)}
+    entries = list(conversation.entries(at=min(case.position, conversation.position)))
+    here = Here(**means(conversation))
 
     def request(variant: int, _case: int) -> Request | None:
-        try:
-            return build(unwritten(log, first + variant + 1, last), agent, **given)
-        except CallerError:
-            return None
+        begin = first + variant + 1
+        change = Change(unwritten=PositionRange(first=begin, last=last)) if begin <= last else NO_CHANGE
+        (found,) = retried([case], entries, change, here)
+        return found.now
 
-    described = (describe(entry) for entry in log[first - 1 : last])
+    described = (describe(entry) for entry in entries[first - 1 : last])
     variants = [
         Variant(str(at), one_line(f"{each.who}  {each.what}")) for at, each in enumerate(described, first)
     ]

@@ -90,10 +90,10 @@ def switch_for(
     return Entry(last.conversation, last.position + 1, "what-if", last.time, "", ModeSwitch(**fields))
 
 
-def unwritten(entries: Iterable[Entry], first: int, last: int) -> Iterator[Entry]:
-    """Yield a log as if its entries from `first` to `last` had said and set nothing."""
+def unwritten(entries: Iterable[Entry], span: PositionRange) -> Iterator[Entry]:
+    """Yield a log as if the entries of a span had said and set nothing."""
     for entry in entries:
-        yield entry._replace(event=ModeSwitch()) if first <= entry.position <= last else entry
+        yield entry._replace(event=ModeSwitch()) if span.first <= entry.position <= span.last else entry
 
 
 def check_hidden(entries: Iterable[Entry]) -> None:

@@ -28,7 +28,7 @@ from stenolog.projections.requests.as_sent import SentForms
 from stenolog.projections.requests.incremental.series import at_views
 from stenolog.projections.requests.request import PATCH, known_policy
 
-from ..whatif import NO_EDITS, check_hidden, switch_for, with_edits
+from ..whatif import NO_EDITS, check_hidden, switch_for, unwritten, with_edits
 from .cases import Case
 from .sent_form import in_sent_form
 
@@ -51,7 +51,8 @@ class Change(NamedTuple):
 
     `policy` is for all requests. `card` has fields of `AgentCard`, for the agent named, or for every one.
     `cards` are whole cards by agent. `model` is another model's name; `provider` is who serves it, and `api`
-    its API, if they differ. `without` hides entries, and `edits` are other texts of entries, by position.
+    its API, if they differ. `without` hides entries at the end, `unwritten` has them say and set nothing from
+    the beginning, and `edits` are other texts of entries, by position.
     """
 
     policy: PolicyLike = None
@@ -63,6 +64,7 @@ class Change(NamedTuple):
     api: str = ""
     without: Sequence[PositionRange] = ()
     edits: Mapping[int, str] = NO_EDITS
+    unwritten: PositionRange | None = None
 
     def fields(self, agent: str) -> Mapping[str, Any]:
         """Return the fields that an agent's card is given."""
@@ -91,13 +93,13 @@ class Change(NamedTuple):
     def in_words(self) -> str:
         """The change in words; "" if there is none."""
         whose = f" of {self.agent}" if self.agent else ""
-        hidden = runs_in_words((span.first, span.last) for span in self.without)
+        hidden = (*self.without, *filter(None, [self.unwritten]))
         said = {
             "policy": "" if self.policy is None else in_short(policy(self.policy)),
             "card": f"{', '.join(self.card)}{whose}" if self.card else "",
             "team": ", ".join(self.cards),
             "model": self.model,
-            "without": hidden,
+            "without": runs_in_words((span.first, span.last) for span in hidden),
             "edited": ", ".join(map(str, self.edits)),
         }
         return "; ".join(f"{name} {words}" for name, words in said.items() if words)
@@ -244,6 +246,8 @@ def _api(name: str, case: Case, means: Here) -> Format:
 def under(log: Sequence[Entry], change: Change) -> Iterator[Entry]:
     """Yield the log as if it had been under the change from the beginning."""
     entries = with_edits(log, change.edits, log[-1].position if log else 0)
+    if change.unwritten is not None:
+        entries = unwritten(entries, change.unwritten)
     if not (change.card or change.cards or change.model or change.provider):
         yield from entries
         return
