@@ -10,15 +10,14 @@ from typing import Any, NamedTuple
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, Log, ModeSwitch, ToolCall, UserMessage
-from stenolog.adapters.asking.searching import AskedSearch, search_by_asking
+from stenolog.adapters.asking import Panel
 from stenolog.adapters.engine.team_file.commits import Commit, TeamCards
 from stenolog.analysis import Price, drift
 from stenolog.apps.views.axes import Axis, case_at, of_commits, of_entries, of_releases, recorded_calls
+from stenolog.apps.views.bisections import AnswerSearch, Judged
 from stenolog.events import Usage
 from stenolog.models import Model, ModelRequest, ModelResponse
 from stenolog.parts import TextPart
-from stenolog.projections.analysis.retry import Question, question, same_calls
-from stenolog.projections.analysis.retry.bisecting import Search
 from tests.random_cases import seeds
 from tests.recording.programs import BODIES, Tap, answered, turns
 
@@ -112,17 +111,18 @@ def releases(log: Log, random: Random) -> Planted:
 AXES: tuple[Callable[[Log, Random], Planted], ...] = (entries, commits, releases)
 
 
-def searched(axis: Axis, model: Noisy, answers: Log, budget: int | None, times: int = 80) -> AskedSearch:
-    def asked(variant: int, sample: int) -> Question | None:
-        case = sample % len(axis.cases)
-        request = axis.request(variant, case)
-        return None if request is None else question(axis.cases[case], request, model.name, str(variant))
+def searched(axis: Axis, model: Noisy, answers: Log, budget: int | None) -> Judged:
+    search = AnswerSearch(axis, 80, 0.95)
 
-    search = Search(len(axis.variants), times * len(axis.cases))
-    terms: dict[str, Any] = {"budget_micro_usd": budget, "answers": answers, "prices": PRICES}
-    return asyncio.run(
-        search_by_asking(search, asked, lambda q, a: same_calls(q.case.answer, a), model, **terms)
-    )
+    async def judged() -> Judged:
+        async with Panel(model, answers, budget_micro_usd=budget, prices=PRICES) as panel:
+            most, billed = search.forecast(panel), model.billed
+            found = await search.judged(panel)
+            assert model.billed - billed <= (most.micro_usd or 0)
+            assert found.micro_usd >= most.spent
+            return found
+
+    return asyncio.run(judged())
 
 
 @seeds(fast=3, slow=51)
@@ -130,10 +130,11 @@ def test_a_bad_line_is_found_by_a_noisy_model_on_every_axis(seeds: range) -> Non
     for seed in seeds:
         with stenolog.open(":memory:") as log, stenolog.open(":memory:") as answers:
             axis, planted = AXES[seed % len(AXES)](log, Random(seed))
-            found, cost, is_cut = searched(axis, Noisy(axis.cases[0].api, seed), answers, None)
-        assert not is_cut
-        assert cost > 0
-        assert (found.found.verdict, found.found.after, found.found.worse) == ("found", planted, True), seed
+            judged = searched(axis, Noisy(axis.cases[0].api, seed), answers, None)
+        found = judged.searched.found
+        assert not judged.is_cut
+        assert judged.micro_usd > 0
+        assert (found.verdict, found.after, found.worse) == ("found", planted, True), seed
 
 
 def test_a_budget_is_never_passed_and_the_next_search_goes_on_from_the_kept_answers() -> None:
@@ -141,14 +142,14 @@ def test_a_budget_is_never_passed_and_the_next_search_goes_on_from_the_kept_answ
         axis, planted = entries(log, Random(7))
         model, spent = Noisy(axis.cases[0].api, 7), 0
         for budget in range(500, 100_000, 500):
-            found, cost, is_cut = searched(axis, model, answers, budget)
-            assert cost <= budget
-            assert cost == model.billed >= spent
-            assert found.found.before < planted <= found.found.after
-            spent = cost
-            if not is_cut:
+            judged = searched(axis, model, answers, budget)
+            assert judged.micro_usd <= budget
+            assert judged.micro_usd == model.billed >= spent
+            assert judged.searched.found.before < planted <= judged.searched.found.after
+            spent = judged.micro_usd
+            if not judged.is_cut:
                 break
         asked = model.asked
         again = searched(axis, model, answers, None)
-    assert (found.found.verdict, found.found.after) == ("found", planted)
-    assert (again.searched, model.asked) == (found, asked), "nothing is asked twice"
+    assert (judged.is_found, judged.searched.found.after) == (True, planted)
+    assert (again.searched, model.asked) == (judged.searched, asked), "nothing is asked twice"

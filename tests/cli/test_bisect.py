@@ -10,6 +10,7 @@ import pytest
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, Tool, UserMessage
+from stenolog.models import MODELS
 from tests.cli.conftest import Ran
 from tests.recording.programs import BODIES, Tap, answered, tool, turns
 
@@ -136,3 +137,60 @@ def test_what_belongs_to_a_session_stays_as_recorded_under_another_release(recor
     for others in ("/home/user/shop6", "2026-01-06", "mcp__own__6"):
         found = recorded("bisect", "claude-s2", "--releases", "claude", "--holds", others, "--json")
         assert [tried["passed"] for tried in found.data["tried"]] == [0, 0], others
+
+
+NOISY = """
+import random
+
+from stenolog.models import MODELS, Model, ModelResponse
+from stenolog.parts import TextPart, ToolCall
+
+CHANCE = random.Random(1)
+
+
+class Noisy(Model):
+    api, charges = "openai-chat", "nothing"
+
+    def __init__(self, name):
+        self.name = name
+
+    async def stream(self, prompt):
+        yield prompt.outgoing()
+        good = CHANCE.random() < (0.95 if "Guess" not in str(prompt.body) else 0.1)
+        said = TextPart(text="Yes.") if good else ToolCall(id="c", name="look", arguments="{}")
+        yield ModelResponse((said,))
+
+
+MODELS.add("noisy", Noisy)
+"""
+
+
+def test_the_entry_that_turned_the_answers_is_named_and_nothing_is_asked_twice(cli: Cli) -> None:
+    Path("noisy.py").write_text(NOISY)
+    with stenolog.open("talks.db") as log:
+        log["t"].append(ModeSwitch(joins=("coder",), cards={"coder": AgentCard(model="m")}), expected=0)
+        for text in ("Bread?", "Milk?", "Guess if in doubt.", "Eggs?", "And now?"):
+            log["t"].append(UserMessage(text=text, to=("coder",)))
+        log["t"].append(AssistantMessage(agent="coder", text="Yes."))
+    asked = ("bisect", "t", "--plugin", "noisy.py", "--through", "noisy:x", "--ask")
+    with MODELS.restored():
+        few = cli(*asked, "4")
+        found = cli(*asked, "60", "--json")
+        again = cli(*asked, "60", "--json")
+
+    assert (few.status, "ask more often" in few.out) == (1, True)
+    assert (found.status, found.data["verdict"], found.data["after"]["name"]) == (0, "found", "4")
+    assert (found.data["worse"], found.data["confidence"], found.data["is_cut"]) == (True, 0.95, False)
+    assert again.data == found.data, "the answers were kept"
+
+
+def test_a_search_by_answers_tells_its_price_first_and_needs_an_answer_to_compare_with(demo: Cli) -> None:
+    for given, why in (
+        (("--agent", "coder", "--ask", "5"), "expected --budget USD, found none;"),
+        (("--agent", "coder", "--ask", "5", "--holds", "x"), "--holds asks no model"),
+        (("--agent", "coder"), "expected --holds TEXT or --ask N"),
+        (("--agent", "coder", "--at", "4", "--ask", "5"), "expected a request that was answered"),
+    ):
+        ran = demo("bisect", "demo", *given)
+        assert (ran.status, ran.out) == (2, "")
+        assert why in ran.err

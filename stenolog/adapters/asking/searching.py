@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import ceil, log2
+from typing import NamedTuple
 
-from stenolog.adapters.conversation.log import Log
-from stenolog.domain.events import AssistantMessage, LlmError
-from stenolog.projections.analysis.retry.bisecting import Search, Searched, Wanted, following
-from stenolog.projections.analysis.retry.questions import Question, Reply
+from stenolog.projections.analysis.retry import Estimate, Question
+from stenolog.projections.analysis.retry.bisecting import Bisection, Search, Searched, Wanted, following
 
-from .asking import Models, ask
-
-Passes: TypeAlias = "Callable[[Question, AssistantMessage | LlmError], bool]"
-"""A judge of an answer to a question."""
+from .answers import replies
+from .panel import Panel
 
 
 class AskedSearch(NamedTuple):
@@ -25,13 +22,16 @@ class AskedSearch(NamedTuple):
     is_cut: bool
 
 
-class _Samples:
-    """The questions of a search, and their answers; equal questions of a variant have each its own."""
+class Samples:
+    """The questions of a search, by variant and sample, and the verdicts on their answers.
+
+    Equal questions of a variant have each an answer of their own.
+    """
 
     def __init__(self, question: Callable[[int, int], Question | None]) -> None:
-        self.replies: dict[tuple[str, int], Reply] = {}
-        """The final replies, by question and number."""
-        self.costs: dict[tuple[str, int], int] = {}
+        self.known: dict[tuple[str, int], bool | None] = {}
+        """The verdicts, by question and number of the answer; None if the judge said neither."""
+        self.verdicts: dict[int, list[bool | None]] = {}
         self._question = question
         self._placed: dict[int, list[tuple[Question, int] | None]] = {}
         self._used: dict[int, Counter[str]] = {}
@@ -51,66 +51,79 @@ class _Samples:
         most: dict[str, tuple[Question, int]] = {}
         for variant in wanted.variants:
             for asked, number in filter(None, self.upto(variant, wanted.samples)):
-                if (asked.key, number) not in self.replies and number > most.get(asked.key, (asked, 0))[1]:
+                if (asked.key, number) not in self.known and number > most.get(asked.key, (asked, 0))[1]:
                     most[asked.key] = asked, number
         found: dict[int, list[Question]] = {}
         for asked, number in most.values():
             found.setdefault(number, []).append(asked)
         return found
 
-    def take(self, reply: Reply) -> None:
-        """Keep a reply, and what it cost."""
-        place = reply.question.key, reply.number
-        self.costs[place] = reply.micro_usd or 0
-        if reply.is_final:
-            self.replies[place] = reply
+    def take(self, wanted: Wanted) -> bool:
+        """Add the verdicts that are known to those of the variants; return whether none is missing."""
+        for variant in wanted.variants:
+            found = self.verdicts.setdefault(variant, [])
+            found += self._next(variant, len(found), wanted.samples)
+        return all(len(self.verdicts[variant]) >= wanted.samples for variant in wanted.variants)
 
-    def cost_beside(self, questions: Iterable[Question], times: int) -> int:
-        """Return the cost of all replies but the first `times` to these questions."""
-        keys = {each.key for each in questions}
-        return sum(cost for (key, number), cost in self.costs.items() if key not in keys or number > times)
-
-    def verdicts(self, variant: int, known: int, samples: int, passes: Passes) -> Iterator[bool | None]:
-        """Yield the verdicts on a variant after the `known` ones, up to the first without an answer."""
+    def _next(self, variant: int, known: int, samples: int) -> Iterator[bool | None]:
         for placed in self.upto(variant, samples)[known:]:
-            if placed is None:
-                yield None
-                continue
-            reply = self.replies.get((placed[0].key, placed[1]))
-            answer = reply and (reply.message or reply.error)
-            if answer is None:
+            place = placed and (placed[0].key, placed[1])
+            if place is not None and place not in self.known:
                 return
-            yield passes(placed[0], answer)
+            yield None if place is None else self.known[place]
 
 
-async def search_by_asking(
-    search: Search,
-    question: Callable[[int, int], Question | None],
-    passes: Passes,
-    model: Models,
-    *,
-    budget_micro_usd: int | None,
-    answers: Log,
-    **options: Any,
-) -> AskedSearch:
-    """Search with the judge `passes` of answers to the question of each variant and sample.
+async def search_by_asking(search: Search, samples: Samples, panel: Panel) -> AskedSearch:
+    """Search by a panel's verdicts on the answers to the samples' questions.
 
-    The answers are kept, so a next start asks only for what is missing. It ends where the budget, which is
-    for all of them, has no room for the next call. `options` and errors are those of `ask`.
+    It asks only for what the next step needs, and ends where the panel's budget does. Errors are the panel's.
     """
-    samples, verdicts = _Samples(question), dict[int, list[bool | None]]()
-    while isinstance(step := following(verdicts, search), Wanted):
+    while isinstance(step := following(samples.verdicts, search), Wanted):
         for times, questions in samples.missing(step).items():
-            left = None
-            if budget_micro_usd is not None:
-                # What these questions have cost so far is counted when they are asked.
-                left = max(0, budget_micro_usd - samples.cost_beside(questions, times))
-            terms = {"times": times, "budget_micro_usd": left, "answers": answers, **options}
-            async for reply in ask(questions, model, **terms):
-                samples.take(reply)
-        for variant in step.variants:
-            known = verdicts.setdefault(variant, [])
-            known += samples.verdicts(variant, len(known), step.samples, passes)
-        if any(len(verdicts[variant]) < step.samples for variant in step.variants):
-            return AskedSearch(Searched(step.so_far, verdicts), sum(samples.costs.values()), is_cut=True)
-    return AskedSearch(Searched(step, verdicts), sum(samples.costs.values()), is_cut=False)
+            found = await panel.verdicts(questions, times)
+            samples.known |= {
+                (key, number): verdict
+                for key, verdicts in found.items()
+                for number, verdict in enumerate(verdicts, 1)
+                if verdict is not None or not panel.missing
+            }
+        if not samples.take(step):
+            return _result(step.so_far, samples, panel, is_cut=True)
+    return _result(step, samples, panel, is_cut=False)
+
+
+def _result(found: Bisection, samples: Samples, panel: Panel, *, is_cut: bool) -> AskedSearch:
+    return AskedSearch(Searched(found, samples.verdicts), panel.asking.spent, is_cut)
+
+
+def forecast(search: Search, samples: Samples, times: int, panel: Panel) -> Estimate:
+    """Return what the rest of a search takes at most: nothing if its answers are kept.
+
+    As dear as the next variant are all that follow; a call is asked so many times.
+    """
+    kept: dict[tuple[str, int], int] = {}
+    while isinstance(step := following(samples.verdicts, search), Wanted):
+        for number, questions in samples.missing(step).items() if panel.judge.model is None else ():
+            for reply in replies(questions, panel.asking.answers.log, number):
+                answer = reply.message
+                passes = answer is not None and panel.judge.passes(reply.question.case.answer, answer)
+                samples.known[reply.question.key, reply.number] = passes
+                kept[reply.question.key, reply.number] = reply.micro_usd or 0
+        if not samples.take(step):
+            break
+    else:
+        return Estimate(0, len(kept), 0, 0, 0, 0, sum(kept.values()))
+    lacking = next(variant for variant in step.variants if len(samples.verdicts[variant]) < step.samples)
+    asked = [placed[0] for placed in samples.upto(lacking, search.samples) if placed is not None]
+    each = panel.estimate(asked, times)
+    done = sum(len(verdicts) >= search.samples for verdicts in samples.verdicts.values())
+    variants = 2 + ceil(log2(max(1, search.variants - 1))) - done
+    return each._replace(
+        calls=each.calls * variants,
+        kept=len(kept),
+        spent=sum(kept.values()),
+        tokens_in=each.tokens_in * variants,
+        most_tokens_out=each.most_tokens_out * variants,
+        micro_usd=None if each.micro_usd is None else each.micro_usd * variants,
+        likely=None if each.likely is None else each.likely * variants,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from stenolog.adapters.engine.replay.agents import RecordedCards
@@ -58,6 +59,7 @@ def of_entries(conversation: Conversation, case: Case, first: int, last: int) ->
     entries = list(conversation.entries(at=min(case.position, conversation.position)))
     here = Here(**means(conversation))
 
+    @cache
     def request(variant: int, _case: int) -> Request | None:
         begin = first + variant + 1
         change = Change(unwritten=PositionRange(first=begin, last=last)) if begin <= last else NO_CHANGE
@@ -82,6 +84,11 @@ def case_at(conversation: Conversation, address: str, at: int | None) -> Case:
         return asked[-1]
     empty = AssistantMessage(agent=where.agent, task=where.task)
     return Case(conversation.name, where, head + 1, own_api(conversation, address), empty)
+
+
+def is_answered(case: Case) -> bool:
+    """Return whether a call has an answer, with which another can be compared."""
+    return isinstance(case.answer, AssistantMessage) and bool(case.answer.parts)
 
 
 def of_releases(log: Log, role: RoleDrift, calls: Sequence[Case]) -> Axis:
@@ -163,7 +170,9 @@ def _all_built(
 
 
 def recorded_calls(
-    conversations: Iterable[Conversation], agents: Collection[tuple[str, str]] | None
+    conversations: Iterable[Conversation],
+    agents: Collection[tuple[str, str]] | None,
+    answered: bool = False,
 ) -> list[Case]:
     """Return the calls of these agents, each with its conversation (None: of all), in an order by chance.
 
@@ -174,5 +183,6 @@ def recorded_calls(
         for conversation in conversations
         for case in cases(conversation.entries())
         if agents is None or (conversation.name, case.lane.agent) in agents
+        if not answered or is_answered(case)
     ]
     return sorted(found, key=rank)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stenolog.adapters.asking.searching import Passes, search_by_asking
+from stenolog.adapters.asking.searching import Samples, forecast, search_by_asking
 from stenolog.projections.analysis.bisection import holds
-from stenolog.projections.analysis.retry import Interval, Question, interval, question
+from stenolog.projections.analysis.retry import Estimate, Interval, Question, interval, question
 from stenolog.projections.analysis.retry.bisecting import Search, Searched, searched
 
 from .axes import Axis, Variant
 
 if TYPE_CHECKING:
-    from stenolog.adapters.asking.asking import Models
-    from stenolog.adapters.conversation.log import Log
+    from stenolog.adapters.asking import Panel
 
 ANSWERS = ("more answers pass", "fewer answers pass")
 
@@ -62,41 +60,29 @@ def by_text(axis: Axis, text: str) -> Judged:
     return Judged(axis, holding, turned, searched(judge, search))
 
 
-def questions_of(axis: Axis, model: Callable[[int], str]) -> Callable[[int, int], Question | None]:
-    """Return the question of a point and a sample, for the model named for a case; each case in turn."""
+class AnswerSearch:
+    """A search by answers: the recorded calls of an axis in turn, each asked so many times at most."""
 
-    def asked(variant: int, sample: int) -> Question | None:
-        number = sample % len(axis.cases)
-        request = axis.request(variant, number)
+    def __init__(self, axis: Axis, times: int, confidence: float) -> None:
+        self.axis, self.times = axis, times
+        self.search = Search(len(axis.variants), times * len(axis.cases), confidence)
+
+    def forecast(self, panel: Panel) -> Estimate:
+        """Return what it takes at most."""
+        return forecast(self.search, Samples(self._question), self.times, panel)
+
+    async def judged(self, panel: Panel) -> Judged:
+        """Search for the point from which on more or fewer answers pass. Raises as the panel."""
+        found, micro_usd, is_cut = await search_by_asking(self.search, Samples(self._question), panel)
+        return Judged(self.axis, panel.judge.name, ANSWERS, found, self.search.confidence, micro_usd, is_cut)
+
+    def _question(self, variant: int, sample: int) -> Question | None:
+        axis, number = self.axis, sample % len(self.axis.cases)
+        request, case = axis.request(variant, number), axis.cases[number]
         if request is None or not request.ready:
             return None
-        point = f"{axis.what} {axis.variants[variant].name}"
-        return question(axis.cases[number], request, model(number), point)
-
-    return asked
-
-
-async def by_answers(
-    axis: Axis,
-    judge: str,
-    passes: Passes,
-    models: Models,
-    asked: Callable[[int, int], Question | None],
-    *,
-    times: int,
-    confidence: float,
-    budget_micro_usd: int | None,
-    answers: Log,
-    **options: Any,
-) -> Judged:
-    """Search for the point from which on more or fewer answers pass, each call asked so many times at most.
-
-    Errors and `options` are those of `ask`.
-    """
-    search = Search(len(axis.variants), times * len(axis.cases), confidence)
-    terms: dict[str, Any] = {"budget_micro_usd": budget_micro_usd, "answers": answers, **options}
-    found = await search_by_asking(search, asked, passes, models, **terms)
-    return Judged(axis, judge, ANSWERS, found.searched, confidence, found.micro_usd, found.is_cut)
+        model = str(request.body.get("model") or case.answer.model)
+        return question(case, request, model, f"{axis.what} {axis.variants[variant].name}")
 
 
 def sentence(judged: Judged) -> str:
@@ -107,13 +93,23 @@ def sentence(judged: Judged) -> str:
     span = f"between {axis.what} {before.name} and {after.name}"
     if found.verdict == "found":
         return f"{axis.what} {after.name}: from here on {turned}"
-    why = "what is between them cannot be built"
-    if judged.confidence is not None:
-        why = "the budget is spent" if judged.is_cut else "to say which, ask more often"
+    words = f"no difference found {span} ({judged.judge})"
     if found.verdict == "undecided":
-        return f"{turned} from a point {span} on; {why}"
-    more = f"; {why}" if judged.is_cut else ""
-    return f"no difference found {span}: {judged.judge}{more}"
+        words = f"{turned} from a point {span} on"
+    return f"{words}{'; '.join(['', *_hindrance(judged)])}"
+
+
+def _hindrance(judged: Judged) -> list[str]:
+    """Return why a search could not say more, if there is a reason."""
+    axis, (found, verdicts) = judged.axis, judged.searched
+    mute = [at for at, some in verdicts.items() if all(verdict is None for verdict in some)]
+    if ends := [axis.variants[at].name for at in (found.before, found.after) if at in mute]:
+        return [f"no request can be sent at {' and '.join(ends)}"]
+    if judged.is_cut:
+        return ["the budget has no room for another answer"]
+    if found.verdict == "undecided" and {*range(found.before + 1, found.after)} <= {*mute}:
+        return ["no request can be sent between them"]
+    return [] if judged.confidence is None else ["to say more, ask more often"]
 
 
 def tried(judged: Judged) -> list[Tried]:

@@ -44,7 +44,7 @@ def view(query: Query) -> dict[str, Any]:
         "found": found,
         "problem": problem,
         "sentence": sentence(found) if found else "",
-        "tried": tried(found) if found else (),
+        "tried": [each for each in tried(found) if each.passed.of] if found else [],
     }
 
 

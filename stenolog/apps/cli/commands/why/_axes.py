@@ -33,61 +33,67 @@ class BisectOptions(NamedTuple):
     at: str | None = None
     between: tuple[str, str] | None = None
     sample: int | None = None
+    answered: bool = False
+    """Only calls that were answered, so that another answer can be compared."""
 
 
-def entries_axis(log: Log, asked: BisectOptions) -> Axis:
+def entries_axis(log: Log, options: BisectOptions) -> Axis:
     """Return the entries before a call's request."""
-    from stenolog.apps.views.axes import case_at, of_entries
+    from stenolog.apps.views.axes import case_at, is_answered, of_entries
 
-    if len(asked.targets) > 1 or asked.sample:
+    if len(options.targets) > 1 or options.sample:
         raise click.UsageError(
             "expected one conversation; several, and --sample, go with --team or --releases"
         )
-    conversation = find_conversation(log, *(asked.targets or ("",)))
-    head = resolve(conversation, asked.at or "@")
-    named = agent_or_only(conversation, asked.agent, head)
-    case = case_at(conversation, named, head if asked.at else None)
-    if asked.between:
-        first, last = (resolve(conversation, word) for word in asked.between)
+    conversation = find_conversation(log, *(options.targets or ("",)))
+    head = resolve(conversation, options.at or "@")
+    named = agent_or_only(conversation, options.agent, head)
+    case = case_at(conversation, named, head if options.at else None)
+    if options.answered and not is_answered(case):
+        raise InvalidEventError(f"{named} at {case.view}: expected a request that was answered")
+    if options.between:
+        first, last = (resolve(conversation, word) for word in options.between)
     else:
         first, last = 1, case.view - 1
     return of_entries(conversation, case, first, last)
 
 
-def commits_axis(log: Log, asked: BisectOptions, file: Path) -> Axis:
+def commits_axis(log: Log, options: BisectOptions, file: Path) -> Axis:
     """Return the commits of a team file, for the calls of its agents."""
     from stenolog.adapters.engine.team_file.commits import TeamHistory
     from stenolog.apps.views.axes import of_commits, recorded_calls
 
-    if asked.between is None:
+    if options.between is None:
         raise click.UsageError("--team: expected --between COMMIT COMMIT, such as --between v1.2 HEAD")
-    history = TeamHistory(file, *asked.between)
+    history = TeamHistory(file, *options.between)
     agents = set(history.team(len(history.commits) - 1).cards)
-    if asked.agent:
-        agents &= {asked.agent}
-    chosen = _conversations(log, asked)
-    calls = recorded_calls(chosen, {(each.name, agent) for each in chosen for agent in agents})
+    if options.agent:
+        agents &= {options.agent}
+    chosen = _conversations(log, options)
+    calls = recorded_calls(
+        chosen, {(each.name, agent) for each in chosen for agent in agents}, options.answered
+    )
     if not calls:
         raise InvalidEventError(f"no recorded call of an agent of {file} ({', '.join(sorted(agents))})")
-    return of_commits(log, history, calls[: asked.sample])
+    return of_commits(log, history, calls[: options.sample])
 
 
-def releases_axis(log: Log, asked: BisectOptions, client: str) -> Axis:
+def releases_axis(log: Log, options: BisectOptions, client: str) -> Axis:
     """Return the releases of a recorded program, for its calls."""
     from stenolog.apps.views.axes import of_releases, recorded_calls
 
-    chosen = {each.name: each for each in _conversations(log, asked)}
+    chosen = {each.name: each for each in _conversations(log, options)}
     roles = [
         role._replace(agents=tuple(each for each in role.agents if each[0] in chosen))
         for role in recorded_roles(log, client)
-        if asked.agent is None or asked.agent in {agent for _, agent in role.agents}
+        if options.agent is None or options.agent in {agent for _, agent in role.agents}
     ]
     role = next((role for role in roles if role.agents), None)
     if role is None:
         raise InvalidEventError(f"no call of {client!r} was recorded there; stenolog tap records a program")
-    role = role._replace(versions=_between(role, asked.between))
-    calls = recorded_calls((chosen[name] for name in dict(role.agents)), set(role.agents))
-    return of_releases(log, role, calls[: asked.sample])
+    role = role._replace(versions=_between(role, options.between))
+    calls = recorded_calls((chosen[name] for name in dict(role.agents)), set(role.agents), options.answered)
+    return of_releases(log, role, calls[: options.sample])
 
 
 def _between(role: RoleDrift, between: tuple[str, str] | None) -> tuple[PromptVersion, ...]:
@@ -136,6 +142,6 @@ def _recorded(log: Log) -> Iterator[tuple[str, Iterable[Entry]]]:
             yield name, (entry for entry in entries if isinstance(entry, Entry))
 
 
-def _conversations(log: Log, asked: BisectOptions) -> Sequence[Conversation]:
-    names = asked.targets or log.names(archived=True)
+def _conversations(log: Log, options: BisectOptions) -> Sequence[Conversation]:
+    names = options.targets or log.names(archived=True)
     return [find_conversation(log, name) for name in names]

@@ -16,6 +16,7 @@ from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece
 from stenolog.apps.cli.terminal import PLAIN_FILE
 
+from ._asking import AskOptions, asked, takes_asking
 from ._axes import BisectOptions, commits_axis, entries_axis, recorded_roles, releases_axis
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 @click.option("--at", metavar="ENTRY", help="The request at this entry. Default: the last that was answered.")
 @click.option("--sample", metavar="N", type=click.IntRange(1), help="At most so many recorded calls.")
 @click.option("-v", "--verbose", is_flag=True, help="List every line that a release changed.")
+@takes_asking
 @takes_agent
 @takes_db
 @click.argument("targets", metavar="[CONVERSATION]...", nargs=-1, shell_complete=names)
@@ -45,32 +47,40 @@ def bisect_command(
     at: str | None,
     sample: int | None,
     verbose: bool,
+    asking: AskOptions,
 ) -> CommandResult:
-    """Find the entry, commit or release that turned a request.
+    """Find the entry, commit or release that turned a request or its answer.
 
-    By a binary search over entries of a conversation, or over all its calls by --team or --releases. Exits
-    with 1 if none can be named.
+    By a binary search: --holds looks for a text, --ask has each call answered N times at most, and judged.
+    Exits with 1 if none can be named.
     """
     if team and releases is not None:
         raise click.UsageError("--team and --releases: expected one of them")
-    log, asked = open_log(db), BisectOptions(targets, agent, at, between, sample)
-    if releases is not None and holds is None:
-        return _releases(log, releases, verbose=verbose)
-    if holds is None:
-        raise click.UsageError("expected --holds TEXT; --releases CLIENT, without it, lists releases")
+    times = asking.ask
+    if holds is not None and times is not None:
+        raise click.UsageError("--holds asks no model: expected --holds TEXT or --ask N")
+    log, options = open_log(db), BisectOptions(targets, agent, at, between, sample, times is not None)
+    if holds is None and times is None:
+        if releases is not None:
+            return _releases(log, releases, verbose=verbose)
+        raise click.UsageError("expected --holds TEXT or --ask N; --releases CLIENT alone lists releases")
     if at and (team or releases):
         raise click.UsageError("--at is for one request: not with --team or --releases")
     if team:
-        axis = commits_axis(log, asked, team)
+        axis = commits_axis(log, options, team)
     else:
-        axis = entries_axis(log, asked) if releases is None else releases_axis(log, asked, releases)
-    return _by_text(axis, holds)
+        axis = entries_axis(log, options) if releases is None else releases_axis(log, options, releases)
+    return _judged(axis, holds, asking, db)
 
 
-def _by_text(axis: Axis, text: str) -> CommandResult:
-    from stenolog.apps.views.bisections import by_text, judged_data
+def _judged(axis: Axis, text: str | None, asking: AskOptions, db: Database) -> CommandResult:
+    from stenolog.apps.views.bisections import AnswerSearch, by_text, judged_data
 
-    judged = by_text(axis, text)
+    if asking.ask is None:
+        judged = by_text(axis, text or "")
+    else:
+        search = AnswerSearch(axis, asking.ask, asking.confidence)
+        judged = asked(asking, db, search.forecast, search.judged)
 
     def draw() -> Iterable[Piece]:
         from stenolog.apps.cli.draw.bisection import bisection_drawn
