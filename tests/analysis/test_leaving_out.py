@@ -13,6 +13,7 @@ from stenolog.projections.analysis.retry import Here, cases
 from stenolog.projections.analysis.retry.halving import Halved, Removal, halving, most_requests
 from stenolog.projections.analysis.retry.leaving_out import Part, divided, parts_of, without
 from tests.random_cases import seeds
+from tests.recording.programs import BODIES, Tap, conversation
 from tests.requests.histories import BLOBS, at_work, history
 
 HERE = Here(blobs=BLOBS)
@@ -116,6 +117,23 @@ def test_a_request_without_a_part_has_all_others_and_no_provider_refuses_it(seed
                     less = named(whole.parts) - named([whole.parts[at] for at in gone])
                     assert named([*parts_of(made, log)]) <= less, (seed, case.position, gone)
     assert tried["made"] > 20 * tried["refused"]
+
+
+@pytest.mark.parametrize("api", BODIES)
+def test_a_recorded_programs_request_keeps_its_form_around_what_is_left_out(api: str) -> None:
+    tap = Tap()
+    answer = conversation(tap, api, ["One?", "Two?", "Three?"])[-1]
+    log = list(tap.log[answer.conversation].entries())
+    case = next(each for each in cases(log) if each.position == answer.position)
+    whole = divided(case, log)
+
+    assert {part.kind for part in whole.parts} == {"system", "tool", "entry"}
+    for at, part in enumerate(whole.parts):
+        made = without(whole, log, [at])
+        assert made is not None
+        changed = {key for key in whole.request.body if made.body.get(key) != whole.request.body[key]}
+        assert len(changed) == 1, part
+        assert named([*parts_of(made, log)]) == named(whole.parts) - named([part])
 
 
 def named(parts: Sequence[Part]) -> Counter[object]:

@@ -180,7 +180,9 @@ class CauseSearch:
     def go_on(self, verdicts: Mapping[str, Sequence[bool | None]]) -> None:
         """Take the verdicts on the questions, by their keys, and find the next questions."""
         try:
-            known = {each: self._known(verdicts[one.key], one.key) for each, one in self._asked.items()}
+            known = {
+                each: self._verdicts_so_far(verdicts[one.key], one.key) for each, one in self._asked.items()
+            }
             self._set(self._steps.send(known))
             while not self._asked:  # nothing of this can be sent
                 self._set(self._steps.send({}))
@@ -203,7 +205,7 @@ class CauseSearch:
             self._made[removal] = None if request is None else _question(whole, request, self._model, variant)
         return self._made[removal]
 
-    def _known(self, verdicts: Sequence[bool | None], key: str) -> Sequence[bool | None]:
+    def _verdicts_so_far(self, verdicts: Sequence[bool | None], key: str) -> Sequence[bool | None]:
         """Return the verdicts up to the first answer that is missing; none if the provider refuses it."""
         replies = self._replies.get(key, {})
         errors = [reply.error for reply in replies.values()]

@@ -14,6 +14,7 @@ from stenolog.apps.views.answer_causes import (
     effects,
 )
 from stenolog.apps.views.envelope import Answer
+from stenolog.apps.views.lanes import unrecorded
 from stenolog.projections.analysis.retry.halving import Terms, most_requests
 from stenolog.projections.analysis.retry.leaving_out import in_words
 
@@ -52,7 +53,9 @@ def _causes(query: Query) -> AnswerCauses:
 
 def twin(query: Query) -> Answer:
     """Return the data of `explain answer --json`."""
-    return Answer(causes_data(query.conversation, _causes(query), Terms()))
+    causes = _causes(query)
+    notes = unrecorded(query.conversation, causes.whole.case.lane.address)
+    return Answer(causes_data(query.conversation, causes, Terms()), notes)
 
 
 page = Page("answer", view, twin)

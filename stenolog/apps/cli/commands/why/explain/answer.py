@@ -15,6 +15,7 @@ from stenolog.apps.cli.arguments.position import resolve
 from stenolog.apps.cli.commands.why._asking import AskOptions, takes_asking
 from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece
+from stenolog.apps.views.lanes import unrecorded
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation
@@ -56,7 +57,8 @@ def explain_answer_command(
 
         return causes_drawn(causes, terms) if causes.found else parts_drawn(whole.parts, terms)
 
-    return CommandResult(causes_data(conversation, causes, terms), draw)
+    notes = unrecorded(conversation, whole.case.lane.address)
+    return CommandResult(causes_data(conversation, causes, terms), draw, diagnostics=notes)
 
 
 def _causes_by_asking(
