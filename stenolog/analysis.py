@@ -9,7 +9,6 @@ from .adapters.providers.prices import prices_of
 from .domain.lanes.state import decision
 from .domain.settings import members_after, settings
 from .projections.analysis.advice.advise import Advice, Option, advise
-from .projections.analysis.bisection import Bisected, bisect
 from .projections.analysis.blame import Blame, BlameLink, blame
 from .projections.analysis.budget import BudgetRow, budget
 from .projections.analysis.cache.calls import CacheCall, cache_calls
@@ -22,6 +21,7 @@ from .projections.analysis.provider_bill import Bill, Unexplained
 from .projections.analysis.retry import Case, Change, Here, Tried, built, cases, sample, tried
 from .projections.analysis.runs.comparison import Comparison, Divergence, compare
 from .projections.analysis.runs.majority import Leaving, Majority, majority
+from .projections.analysis.text_fate import TextFate, text_fate
 from .projections.analysis.whatif import WhatIf, whatif
 from .projections.context_curve import ContextCurve, context_curve
 from .projections.fold import transitions
@@ -34,7 +34,6 @@ from .projections.views.usage import By, UsageTotals, together, usage
 __all__ = [
     "Advice",
     "Bill",
-    "Bisected",
     "Blame",
     "BlameLink",
     "BudgetRow",
@@ -58,6 +57,7 @@ __all__ = [
     "Reason",
     "RequestDiff",
     "RoleDrift",
+    "TextFate",
     "TimelineItem",
     "Trace",
     "Tried",
@@ -65,7 +65,6 @@ __all__ = [
     "UsageTotals",
     "WhatIf",
     "advise",
-    "bisect",
     "blame",
     "budget",
     "built",
@@ -89,6 +88,7 @@ __all__ = [
     "prices_of",
     "sample",
     "settings",
+    "text_fate",
     "timeline",
     "together",
     "trace_value",

@@ -8,7 +8,7 @@ from random import Random
 
 import stenolog
 from stenolog import ModeSwitch, UserMessage
-from stenolog.analysis import bisect
+from stenolog.analysis import text_fate
 from stenolog.apps.views.axes import case_at, of_entries
 from stenolog.apps.views.bisections import Judged, by_text
 from stenolog.context import LastN
@@ -94,7 +94,7 @@ def test_the_entry_that_brought_a_text_or_took_it_is_found() -> None:
             head, brought = talk.position, planted + 2
             came = by_text(of_entries(talk, case_at(talk, "coder", brought), 1, brought), "touch main")
             took = by_text(of_entries(talk, case_at(talk, "coder", head), brought, head), "touch main")
-            told = bisect(talk.entries(), "coder", "touch main")
+            told = text_fate(talk.entries(), "coder", "touch main")
         assert _named(came) == brought, seed
         assert _named(took) == told.vanished, seed
 

@@ -9,9 +9,9 @@ import pytest
 from stenolog import AssistantMessage, ModeSwitch
 from stenolog.apps.inspect.request_view.marks import RequestMarks
 from stenolog.apps.tap.exchanges.exchange import RecordedExchange
-from stenolog.projections.analysis.bisection import bisect
 from stenolog.projections.analysis.drift import drift
 from stenolog.projections.analysis.explain import explain
+from stenolog.projections.analysis.text_fate import text_fate
 from stenolog.projections.requests import LaneId
 from stenolog.projections.requests.as_sent import SentForms
 from tests.recording.given import PATHS, Tap, outcomes, sse
@@ -339,8 +339,8 @@ def test_what_the_provider_holds_with_a_response_is_had_by_the_model(codex: Code
     for question in ("The word is SWORDFISH.", "And now?", "And then?"):
         last = codex.ask([codex.message(question)], f"To {question}", last)
     entries = codex.tap.entries()
-    told = bisect(entries, "codex", "SWORDFISH", api="openai-responses")
-    unknown = bisect(entries, "codex", "WHALE", api="openai-responses")
+    told = text_fate(entries, "codex", "SWORDFISH", api="openai-responses")
+    unknown = text_fate(entries, "codex", "WHALE", api="openai-responses")
     (lane,) = explain(entries, 2).lanes
     built = codex.tap.conversation.request("codex", at=6, api="openai-responses")
     sent = SentForms(entries, LaneId("codex")).form(built)
@@ -361,8 +361,8 @@ def test_what_an_older_response_lacks_is_not_had_by_the_model(is_list: bool, cod
     codex.ask([codex.message("The word is SWORDFISH.")], "Noted.", first)
     question: Any = [codex.message("Or else?")] if is_list else "Or else?"
     codex.ask(question, "Else this.", first)
-    told = bisect(codex.tap.entries(), "codex", "SWORDFISH", api="openai-responses")
-    kept = bisect(codex.tap.entries(), "codex", "Or else?", api="openai-responses")
+    told = text_fate(codex.tap.entries(), "codex", "SWORDFISH", api="openai-responses")
+    kept = text_fate(codex.tap.entries(), "codex", "Or else?", api="openai-responses")
 
     assert (told.verdict, told.rule) == ("gone", "hidden")
     assert kept.verdict == "still in"

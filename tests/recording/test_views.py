@@ -26,12 +26,12 @@ from stenolog.context import LastN
 from stenolog.domain.errors import ReplayMismatchError
 from stenolog.domain.values import Receipt
 from stenolog.models import ModelRequest
-from stenolog.projections.analysis.bisection import bisect
 from stenolog.projections.analysis.blame import blame
 from stenolog.projections.analysis.byte_ranges import byte_ranges, sent_request
 from stenolog.projections.analysis.explain import explain
 from stenolog.projections.analysis.knowledge import seen
 from stenolog.projections.analysis.retry import Change, Here, built, cases, tried
+from stenolog.projections.analysis.text_fate import text_fate
 from stenolog.projections.formats import format_of
 from stenolog.projections.messages.body_digest import compact
 from stenolog.projections.requests import LaneId
@@ -225,7 +225,7 @@ def test_a_text_is_still_in_the_last_request(tap: Tap, api: str) -> None:
     *_, answer = conversation(tap, api, QUESTIONS)
     name, agent = whose(answer)
 
-    assert bisect(tap.log[name].entries(), agent, "for how long", api=api).verdict == "still in"
+    assert text_fate(tap.log[name].entries(), agent, "for how long", api=api).verdict == "still in"
 
 
 def test_the_cause_of_an_answer_is_found(tap: Tap, api: str) -> None:

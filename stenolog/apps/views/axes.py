@@ -8,8 +8,6 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from stenolog.adapters.engine.replay.agents import RecordedCards
-from stenolog.adapters.engine.team_file.commits import TeamHistory
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, InvalidEventError
@@ -27,6 +25,7 @@ from .lanes import lane, means, own_api
 
 if TYPE_CHECKING:
     from stenolog.adapters.conversation.log import Conversation, Log
+    from stenolog.adapters.engine.team_file.commits import TeamHistory
 
 
 class Variant(NamedTuple):
@@ -152,6 +151,8 @@ def _of_changes(
 def _all_built(
     variant: int, conversation: Conversation, calls: Iterable[Case], change: Changing
 ) -> dict[int, Request | None]:
+    from stenolog.adapters.engine.replay.agents import RecordedCards  # late: a page needs no engine
+
     entries = list(conversation.entries())
     cards, here = RecordedCards(entries), Here(**means(conversation))
     groups: dict[tuple[str, int], list[Case]] = defaultdict(list)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stenolog.adapters.asking.searching import Samples, forecast, search_by_asking
-from stenolog.projections.analysis.bisection import holds
 from stenolog.projections.analysis.retry import Estimate, Interval, Question, interval, question
 from stenolog.projections.analysis.retry.bisecting import Search, Searched, searched
+from stenolog.projections.analysis.text_fate import holds
 
 from .axes import Axis, Variant
 
@@ -69,10 +68,14 @@ class AnswerSearch:
 
     def forecast(self, panel: Panel) -> Estimate:
         """Return what it takes at most."""
+        from stenolog.adapters.asking.searching import Samples, forecast  # late: a page asks nobody
+
         return forecast(self.search, Samples(self._question), self.times, panel)
 
     async def judged(self, panel: Panel) -> Judged:
         """Search for the point from which on more or fewer answers pass. Raises as the panel."""
+        from stenolog.adapters.asking.searching import Samples, search_by_asking
+
         found, micro_usd, is_cut = await search_by_asking(self.search, Samples(self._question), panel)
         return Judged(self.axis, panel.judge.name, ANSWERS, found, self.search.confidence, micro_usd, is_cut)
 

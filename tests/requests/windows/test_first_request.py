@@ -11,9 +11,9 @@ import stenolog
 from stenolog import AgentCard, AssistantMessage, Entry, Log, ModeSwitch, UserMessage
 from stenolog.context import Budget, Prompt
 from stenolog.errors import AgentNotFoundError, RequestNotSendableError
-from stenolog.projections.analysis.bisection import bisect
 from stenolog.projections.analysis.budget import budget
 from stenolog.projections.analysis.explain import explain
+from stenolog.projections.analysis.text_fate import text_fate
 from stenolog.projections.formats import FORMATS
 from stenolog.projections.requests import LaneId, build, lanes
 from stenolog.projections.requests.proofs import invalid_requests
@@ -115,7 +115,7 @@ def test_the_first_request_of_an_agent_without_a_card_is_explained(conversations
 
 
 @pytest.mark.parametrize(
-    "asked", [lambda log: bisect(log, "nobody", "x"), lambda log: [*budget(log, "nobody")]]
+    "asked", [lambda log: text_fate(log, "nobody", "x"), lambda log: [*budget(log, "nobody")]]
 )
 def test_an_analysis_asks_for_an_agent_that_takes_part(asked: Callable[[list[Entry]], object]) -> None:
     with pytest.raises(AgentNotFoundError, match=r"known: coder\)\. A new agent joins by"):

@@ -10,8 +10,8 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.lanes.state import runs_in_words
 from stenolog.domain.policy import Policy
 from stenolog.domain.policy_text import in_short, titled
-from stenolog.projections.analysis.bisection import Bisected
 from stenolog.projections.analysis.budget import BudgetRow
+from stenolog.projections.analysis.text_fate import TextFate
 from stenolog.projections.analysis.whatif import WhatIf
 from stenolog.projections.messages.rules import RULES
 from stenolog.projections.requests import Request
@@ -104,14 +104,14 @@ def _size_row(title: str, request: Request) -> Sequence[Cell]:
     return (title, f"{size.messages:,}", f"{size.tokens:,}", f"{size.bytes:,}", f"{out:,}", sendable)
 
 
-def bisect_drawn(found: Bisected, lane: str, entries: Mapping[int, Entry], note: str = "") -> Iterator[Piece]:
+def bisect_drawn(found: TextFate, lane: str, entries: Mapping[int, Entry], note: str = "") -> Iterator[Piece]:
     """Draw the text's fate, the entries that explain it, and a note on other programs' requests."""
     yield from _fate_lines(found, lane, entries)
     if note:
         yield wrapped((note, "yellow"), hang=2)
 
 
-def _fate_lines(found: Bisected, lane: str, entries: Mapping[int, Entry]) -> Iterator[Piece]:
+def _fate_lines(found: TextFate, lane: str, entries: Mapping[int, Entry]) -> Iterator[Piece]:
     quoted = f"“{found.text}”"
     if found.verdict == "never in":
         yield wrapped((quoted, "bold"), f" was never in a request of {lane}")

@@ -38,7 +38,7 @@ def explain_text_command(
     With neither CONVERSATION nor an option: every entry, request and agent that the text reached, in all
     conversations, blobs, drafts and tables. Encoded or rephrased text is not found.
     """
-    from stenolog.projections.analysis.bisection import bisect
+    from stenolog.projections.analysis.text_fate import text_fate
 
     log = open_log(db)
     if len(words) == 1 and not (agent or api or policy) and at == "@":
@@ -52,7 +52,7 @@ def explain_text_command(
     entries = progress(
         conversation.entries(at=position), f"looking through the requests of {named}", position
     )
-    found = bisect(
+    found = text_fate(
         entries,
         text=text,
         **lane(named)._asdict(),

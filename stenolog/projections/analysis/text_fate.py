@@ -21,7 +21,7 @@ REPLACED = "replaced"
 """The rule's name if nothing of the sources is left, and no run has the reason: a setting was changed."""
 
 
-class Bisected(NamedTuple):
+class TextFate(NamedTuple):
     """Fate of a text in a lane's requests.
 
     `runs` are the positions it was in, as first and last; `last` is the last of them (0: never in), and
@@ -39,7 +39,7 @@ class Bisected(NamedTuple):
     dropped: tuple[int, int] = (0, 0)
 
 
-def bisect(
+def text_fate(
     entries: Iterable[Entry],
     agent: str,
     text: str,
@@ -49,7 +49,7 @@ def bisect(
     policy: PolicyLike = None,
     blobs: Mapping[str, bytes] = EMPTY_BLOBS,
     counters: Mapping[str, TokenCounter] = COUNTERS,
-) -> Bisected:
+) -> TextFate:
     """Return the last position with a text in the lane's request, and the entry that made it vanish.
 
     It searches what the model reads: messages, arguments, system text and tools, not roles or ids. Every
@@ -87,15 +87,15 @@ def bisect(
 
 def _verdict(
     text: str, runs: Sequence[tuple[int, int]], edge: tuple[requests.Request, requests.Request] | None
-) -> Bisected:
+) -> TextFate:
     if not runs:
-        return Bisected(text, "never in")
+        return TextFate(text, "never in")
     if edge is None:
-        return Bisected(text, "still in", tuple(runs), runs[-1][1])
+        return TextFate(text, "still in", tuple(runs), runs[-1][1])
     before, after = edge
     source = sources(before, text)
     rule, dropped = _taken_by(source, after)
-    return Bisected(text, "gone", tuple(runs), runs[-1][1], after.at, source, rule, dropped)
+    return TextFate(text, "gone", tuple(runs), runs[-1][1], after.at, source, rule, dropped)
 
 
 def sources(request: requests.Request, text: str) -> tuple[int, ...]:
