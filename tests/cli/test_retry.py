@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
+import stenolog
 from stenolog import AssistantMessage
 from stenolog.adapters.conversation.log import open as open_log
 from stenolog.apps.cli.commands.why import retry
@@ -175,3 +177,10 @@ def test_calls_are_asked_again_and_what_was_answered_is_kept(demo: Cli, scripts:
     with open_log(next(Path().rglob("*.answers.db"))) as log:
         numbers = [sum(isinstance(each.event, AssistantMessage) for each in log[name]) for name in log]
     assert {*numbers} == {8}, "no answer was asked for a second time"
+    with (
+        open_log("talks.db") as log,
+        TestClient(stenolog.inspector(log, token=""), base_url="http://127.0.0.1") as web,
+    ):
+        page = web.get("/retry/demo?agent=coder").text
+    assert "Asked again" in page
+    assert f"of {recorded['of']} answers pass again" in page

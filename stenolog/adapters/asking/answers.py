@@ -6,12 +6,12 @@ which the next start knows what may have been spent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from stenolog.adapters.conversation.log import Conversation, Log, extend
+from stenolog.adapters.conversation.log import Conversation, Log, extend, open_existing
 from stenolog.adapters.store.claims import Claims
 from stenolog.adapters.store.contract.roles import Presence
 from stenolog.adapters.store.contract.values import Claim
@@ -176,6 +176,29 @@ def reply(question: Question, number: int, kept: Kept) -> Reply:
     event = kept.outcome
     said, failed = (event, None) if isinstance(event, AssistantMessage) else (None, event)
     return Reply(question, number, said, failed, kept.micro_usd)
+
+
+@contextmanager
+def open_beside(log: Log) -> Iterator[Log | None]:
+    """Open the answers beside a log's file; None if there are none. Nothing is created."""
+    if not (files := _files(log)):
+        yield None
+        return
+    with open_existing(str(files[0])) as answers:
+        yield answers
+
+
+def version_beside(log: Log) -> int:
+    """Return a number that is another one once there are more answers beside a log; 0: there are none."""
+    return sum(file.stat().st_mtime_ns for file in _files(log))
+
+
+def _files(log: Log) -> list[Path]:
+    """Return the file of the answers beside a log, and that of its newest pages."""
+    if log.recorder.is_private:
+        return []
+    file = beside(Path(log.recorder.address))
+    return [each for each in (file, Path(f"{file}-wal")) if file.exists() and each.exists()]
 
 
 def replies(questions: Iterable[Question], log: Log, times: int | None = None) -> Iterable[Reply]:

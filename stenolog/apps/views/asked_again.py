@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from stenolog.domain.events import AssistantMessage
 from stenolog.projections.analysis.retry import (
     Case,
+    Change,
     Interval,
     Judged,
     Pair,
@@ -16,11 +17,14 @@ from stenolog.projections.analysis.retry import (
     interval,
     judged,
     question,
+    retried,
+    same_calls,
 )
 from stenolog.projections.analysis.retry.judging import Comparison
 from stenolog.projections.requests import Request
 
 from .figures import counted
+from .retries import Corpus, means_of
 
 if TYPE_CHECKING:
     from stenolog.adapters.asking import Verdicts
@@ -127,6 +131,31 @@ def asked_again(
     found = judged(given, confidence) if change else None
     left = (asked.unaltered, asked.left_out, missing, micro_usd)
     return AskedAgain(change, judge, times, confidence, tuple(pairs), *left, again, found)
+
+
+def kept_again(corpus: Corpus, change: Change) -> AskedAgain | None:
+    """Return the verdict on the answers that are kept beside a log, by their calls; None if there are none.
+
+    Nothing is asked.
+    """
+    from stenolog.adapters.asking.answers import open_beside, replies
+
+    log, words = corpus.conversation.log, change.in_words
+    with open_beside(log) as answers:
+        if answers is None:
+            return None
+        calls = to_ask(retried(corpus.cases, corpus.entries, change, means_of(log)), words)
+        verdicts: dict[str, list[bool | None]] = {each.key: [] for each in calls.questions}
+        spent = 0
+        for reply in replies(calls.questions, answers):
+            said = reply.message is not None and same_calls(reply.question.case.answer, reply.message)
+            verdicts[reply.question.key].append(said)
+            spent += reply.micro_usd or 0
+    times = max(map(len, verdicts.values()), default=0)
+    if not times:
+        return None
+    terms: dict[str, Any] = {"judge": "calls", "times": times, "confidence": 0.95, "missing": 0}
+    return asked_again(calls, verdicts, change=words, micro_usd=spent, **terms)
 
 
 def _counts(verdicts: Verdicts) -> tuple[int, int]:

@@ -127,23 +127,25 @@ def results(
     return Results(change, tuple(named), counts, tuple(ordered), unproved, (before, after))
 
 
-def results_of(conversation: Conversation, change: Change, agent: str = "") -> Results:
-    """Return what became of the calls of one conversation, only those of an agent if given.
-
-    Raises `StoredDataError` if it cannot be read, and as `tried`.
-    """
+def corpus_of(conversation: Conversation, agent: str = "") -> Corpus:
+    """Return the calls of one conversation. Raises as `corpora`, and `StoredDataError`."""
 
     def refuse(_: str, error: StenologError) -> None:
         raise error
 
     (corpus,) = corpora(conversation.log, [conversation.name], agent, refused=refuse)
-    means = Here(blobs=conversation.log.blobs, counters=COUNTERS)
-    return results(
-        tried(corpus.entries, corpus.cases, change, means),
-        change.in_words,
-        [conversation.name],
-        unproved_of(corpus, change),
-    )
+    return corpus
+
+
+def means_of(log: Log) -> Here:
+    """Return what requests of a log are built with."""
+    return Here(blobs=log.blobs, counters=COUNTERS)
+
+
+def results_of(corpus: Corpus, change: Change) -> Results:
+    """Return what became of the calls of one conversation. Raises as `tried`."""
+    found = tried(corpus.entries, corpus.cases, change, means_of(corpus.conversation.log))
+    return results(found, change.in_words, [corpus.conversation.name], unproved_of(corpus, change))
 
 
 def unproved_of(corpus: Corpus, change: Change) -> int:
