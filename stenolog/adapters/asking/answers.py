@@ -48,7 +48,7 @@ class AnswerLog:
         self._presence: Presence | None = None
         self._claimed: set[int] = set()
 
-    def kept(self, question: Question) -> dict[int, Kept]:
+    def outcomes(self, question: Question) -> dict[int, Kept]:
         """Return what is known of each number of a question."""
         found: dict[int, Kept] = {}
         if question.key not in self.log:
@@ -205,6 +205,6 @@ def replies(questions: Iterable[Question], log: Log, times: int | None = None) -
     """Yield the final replies that a log has, each question's in order; nothing is asked."""
     answers = AnswerLog(log)
     for question in questions:
-        for number, kept in sorted(answers.kept(question).items()):
+        for number, kept in sorted(answers.outcomes(question).items()):
             if is_final(kept.outcome) and (times is None or number <= times):
                 yield reply(question, number, kept)

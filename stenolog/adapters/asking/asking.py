@@ -61,7 +61,7 @@ def estimate(
     found, store, prices = Estimate(0, 0, 0, 0, 0, 0), AnswerLog(answers), prices or listed()
     for question in {each.key: each for each in questions}.values():
         asked = _model_of(question, model)
-        kept = {number: each for number, each in store.kept(question).items() if number <= times}
+        kept = {number: each for number, each in store.outcomes(question).items() if number <= times}
         done = sum(is_final(each.outcome) for each in kept.values())
         calls, usual = times - done, question.case.answer.usage
         out = most_output(question.request)
@@ -120,7 +120,7 @@ def _model_of(question: Question, model: Models) -> Model:
 class Asking:
     """Asking within one budget, for `async with`: the money spent and reserved, and the calls under way.
 
-    A call begins only if its highest price still fits the budget; where one does not fit, nothing more is
+    A call begins only if its highest price still fits the budget; if one does not fit, nothing more is
     asked. Nor is it after an error that says nothing about a request, when all its retries have failed. The
     next start goes on.
     """
@@ -145,7 +145,7 @@ class Asking:
         self.most: dict[str, int | None] = {}
         """The highest price of one call, by its question's key."""
         self.costs: dict[tuple[str, int], int] = {}
-        """What was spent on each answer, by its question's key and its number; on kept ones, too."""
+        """Micro-dollars spent on each answer, kept ones too, by its question's key and its number."""
         self.reserved = 0
         self.is_over = False
         """True after an error for which no other call would fare better."""
@@ -189,7 +189,7 @@ class Asking:
         found: list[tuple[Question, int, Kept]] = []
         due: list[Due] = []
         self.answers.settle_dead([(question, self.most[question.key]) for question in questions])
-        all_kept = {question.key: self.answers.kept(question) for question in questions}
+        all_kept = {question.key: self.answers.outcomes(question) for question in questions}
         # The first answers of all before the second of any: a budget that ends early leaves none without.
         for number in range(1, times + 1):
             for question in questions:

@@ -1,4 +1,4 @@
-"""Options of commands that ask a model again, and how they ask: the price is told before it is spent."""
+"""Options of commands that ask a model again, and how: nothing is spent before its price is known."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class Models:
 
     def __init__(self, options: AskOptions, other: str | None = None, *, keys: bool = False) -> None:
         self._keys = keys
-        self._through = self._named(options.through) if options.through else None
-        self._other = self._named(other) if other else None
+        self._through = self._model_named(options.through) if options.through else None
+        self._other = self._model_named(other) if other else None
         self._made: dict[tuple[str, str], Model] = {}
 
     def __call__(self, question: Question) -> Model:
@@ -102,7 +102,7 @@ class Models:
             self._made[api, name] = model_by_api(api, name, keys=self._keys)
         return self._made[api, name]
 
-    def _named(self, written: str) -> Model:
+    def _model_named(self, written: str) -> Model:
         from stenolog.adapters.models.model_names import model_from_string
 
         return model_from_string(written, folder=Path.cwd(), keys=self._keys)
@@ -130,14 +130,14 @@ def answers_of(file: Path, *, make: bool) -> AbstractContextManager[Log]:
     return open_log(file if make or file.exists() else ":memory:")
 
 
-def asked(
+def ask_panel(
     options: AskOptions,
     db: Database,
     forecast: Callable[[Panel], Estimate],
     work: Callable[[Panel], Awaitable[T]],
     other: str | None = None,
 ) -> T:
-    """Tell what asking costs, and ask; `work` does it, and `other` is the model of the variants.
+    """Show what asking costs, and ask; `work` does it, and `other` is the model of the variants.
 
     Raises `click.UsageError` without a budget or a yes, and `CallerError` for a model or a judge.
     """
@@ -168,7 +168,7 @@ def asked(
 
 
 def _agree(options: AskOptions, estimate: Estimate) -> None:
-    """Tell the price, and ask for a yes unless nothing is spent. Raises `click.UsageError`, `Declined`."""
+    """Show the price, and ask for a yes unless nothing is spent. Raises `click.UsageError`, `Declined`."""
     if not estimate.calls or estimate.micro_usd == 0:
         return
     words = estimate_in_words(estimate)

@@ -16,7 +16,7 @@ from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece
 from stenolog.apps.cli.terminal import PLAIN_FILE
 
-from ._asking import AskOptions, asked, takes_asking
+from ._asking import AskOptions, ask_panel, takes_asking
 from ._axes import BisectOptions, commits_axis, entries_axis, recorded_roles, releases_axis
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _judged(axis: Axis, text: str | None, asking: AskOptions, db: Database) -> C
         judged = by_text(axis, text or "")
     else:
         search = AnswerSearch(axis, asking.ask, asking.confidence)
-        judged = asked(asking, db, search.forecast, search.judged)
+        judged = ask_panel(asking, db, search.forecast, search.judged)
 
     def draw() -> Iterable[Piece]:
         from stenolog.apps.cli.draw.bisection import bisection_drawn

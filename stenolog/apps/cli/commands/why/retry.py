@@ -20,7 +20,7 @@ from stenolog.domain.card import AgentCard
 from stenolog.domain.errors import StenologError
 from stenolog.domain.policy_text import policy_of
 
-from ._asking import AskOptions, asked, takes_asking
+from ._asking import AskOptions, ask_panel, takes_asking
 
 if TYPE_CHECKING:
     from stenolog.adapters.asking import Panel
@@ -94,7 +94,7 @@ def retry_command(
     elif asking.ask is not None:
         made = progress(calls, "building requests")
         built = (each for one in made for each in retried(one.cases, one.entries, changes(one)[0], means))
-        answer = _asked(asking.ask, asking, db, to_ask(built, change.in_words), change.in_words, model)
+        answer = _ask_again(asking.ask, asking, db, to_ask(built, change.in_words), change.in_words, model)
         answer = answer._replace(checked=tuple(chosen))
     else:
         found: list[Tried] = []
@@ -111,7 +111,7 @@ def retry_command(
     return answer._replace(failed=failed, diagnostics=notes, messages=said)
 
 
-def _asked(
+def _ask_again(
     times: int, asking: AskOptions, db: Database, calls: ToAsk, change: str, model: str | None
 ) -> CommandResult:
     """Ask the calls again, and return the verdict."""
@@ -125,7 +125,7 @@ def _asked(
         return asked_again(calls, found, change=change, **terms)
 
     return asked_answer(
-        asked(asking, db, lambda panel: panel.estimate(calls.questions, times), verdicts, other=model)
+        ask_panel(asking, db, lambda panel: panel.estimate(calls.questions, times), verdicts, other=model)
     )
 
 

@@ -76,7 +76,7 @@ def _causes_by_asking(
     def search() -> CauseSearch:
         return CauseSearch(conversation, whole, terms, asking.through or "")
 
-    return _asking.asked(
+    return _asking.ask_panel(
         asking,
         db,
         lambda panel: search_estimate(search(), panel),
