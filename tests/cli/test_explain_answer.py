@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from random import Random
 from typing import Any
 
@@ -32,19 +32,25 @@ DEPLOY = ToolCall(id="z", name="deploy", arguments="{}")
 
 
 class Noisy(Model):
-    """A model that deploys in nine of ten answers if all planted texts are in its request, else in one."""
+    """A model that deploys in nine of ten answers if planted texts are in its request, else in one.
+
+    It needs all of them, or any.
+    """
 
     name = "model-1"
     charges = "nothing"
 
-    def __init__(self, api: str, planted: list[str], seed: int) -> None:
+    def __init__(
+        self, api: str, planted: list[str], seed: int, needs: Callable[[Iterable[bool]], bool] = all
+    ) -> None:
         self.api, self.planted, self.random, self.calls = api, planted, Random(seed), 0
+        self.needs = needs
 
     async def stream(self, prompt: ModelRequest) -> AsyncGenerator[Any, None]:
         yield prompt.outgoing()
         self.calls += 1
         body = json.dumps(prompt.body)
-        rate = 0.9 if all(text in body for text in self.planted) else 0.1
+        rate = 0.9 if self.needs(text in body for text in self.planted) else 0.1
         calls = self.random.random() < rate
         yield ModelResponse((DEPLOY if calls else ToolCall(id="z", name="look", arguments="{}"),))
 
@@ -94,8 +100,8 @@ def text_of(talk: stenolog.Conversation, causes: AnswerCauses, at: int) -> str:
     return talk.entry(part.positions[-1]).event.text  # type: ignore[union-attr]
 
 
-@seeds(6, slow=60)
-def test_a_planted_part_is_named_on_every_api_and_no_part_if_none_matters(seeds: range) -> None:
+@seeds(4, slow=60)
+def test_planted_parts_are_named_on_every_api_and_no_part_if_none_matters(seeds: range) -> None:
     right = 0
     for seed in seeds:
         random = Random(seed)
@@ -103,15 +109,17 @@ def test_a_planted_part_is_named_on_every_api_and_no_part_if_none_matters(seeds:
         with stenolog.open(":memory:") as log:
             talk = recorded(log, random, api)
             causes = AnswerCauses(answer_in_parts(talk, talk.position))
-            wanted = random.sample(range(len(causes.whole.parts)), seed % 3)
-            model = Noisy(api, [text_of(talk, causes, at) for at in wanted], seed)
+            planted = sorted(random.sample(range(len(causes.whole.parts)), min(seed % 4, 2)))
+            wanted = {tuple(planted)} if seed % 4 == 3 else {(at,) for at in planted}
+            texts = [text_of(talk, causes, at) for at in planted]
+            model = Noisy(api, texts, seed, any if seed % 4 == 3 else all)
             found, kept = searched(talk, model)
         assert found == kept
         assert found.found
         named = [cause.parts for cause in found.found.causes if cause.how != "among"]
-        assert set(named) <= {(at,) for at in wanted}, seed
+        assert set(named) <= wanted, seed
         right += len(named) == len(wanted)
-        assert found.calls == model.calls <= 700
+        assert found.calls == model.calls <= 900
         assert all(effect.comparison.high < 0 for effect in effects(found, 0.95))
     assert right >= len(seeds) * 0.9
 
@@ -159,7 +167,8 @@ def test_the_part_that_an_answer_depends_on_is_named_and_answers_are_kept(
     ("asked", "complaint"),
     [
         (("1",), "at 1: expected an answer of a model, found mode_switch"),
-        (("7", "--ask", "8"), "expected --budget USD, found none; 120 calls"),
+        (("7", "--ask", "32"), "expected --budget USD, found none; 480 calls"),
+        (("7", "--ask", "8", "--budget", "1"), "--ask: expected at least 12 to name one of 6 parts"),
         (
             ("9", "--ask", "8", "--budget", "1"),
             "the answer at 9 calls no tool, so every text",

@@ -8,6 +8,7 @@ in the end was left out by itself, too.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from itertools import count
 from math import ceil, log, log2
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -88,6 +89,17 @@ def most_requests(parts: int) -> int:
     return 5 + 2 * _levels(parts)
 
 
+def least_samples(parts: int, confidence: float) -> int:
+    """Return how many verdicts on each request are needed at least to name a part of so many."""
+    enough = _enough(parts, confidence)
+    return next(samples for samples in count(1) if evidence(0, samples) >= enough)
+
+
+def _enough(parts: int, confidence: float) -> float:
+    # Every level tests two groups, and each may be named by chance.
+    return log(most_requests(parts) / (1 - confidence))
+
+
 def _levels(parts: int) -> int:
     # Two more, because kinds are separated first.
     return ceil(log2(max(parts, 2))) + 2
@@ -107,8 +119,7 @@ class _Search:
         self.fixed: set[int] = set()
         self.open: list[Removal] = []
         self.named: list[Cause] = []
-        # Every level tests two groups, and each may be named by chance.
-        self.enough = log(most_requests(len(kinds)) / (1 - terms.confidence))
+        self.enough = _enough(len(kinds), terms.confidence)
 
     def found(self) -> Halving:
         is_complete = True

@@ -66,12 +66,17 @@ def _causes_by_asking(
 ) -> AnswerCauses:
     from stenolog.apps.cli.commands.why import _asking
     from stenolog.apps.views.answer_causes import CauseSearch, asked_causes, search_estimate
+    from stenolog.projections.analysis.retry.halving import least_samples
 
     if asking.judge == "calls" and not whole.case.answer.tool_calls:
         raise click.UsageError(
             f"the answer at {whole.case.position} calls no tool, so every text would be the same: say what "
             "counts with --judge schema:FILE, MODULE:FUNCTION or model:KIND:NAME"
         )
+
+    least = least_samples(len(whole.parts), terms.confidence)
+    if terms.samples < least:
+        raise click.UsageError(f"--ask: expected at least {least} to name one of {len(whole.parts)} parts")
 
     def search() -> CauseSearch:
         return CauseSearch(conversation, whole, terms, asking.through or "")
