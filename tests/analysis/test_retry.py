@@ -9,7 +9,7 @@ import pytest
 from stenolog import AgentCard, AssistantMessage, Entry, ModeSwitch
 from stenolog.context import LastN
 from stenolog.errors import StenologError
-from stenolog.events import Origin
+from stenolog.events import Origin, Receipt
 from stenolog.projections.analysis.retry import Case, Change, Here, built, cases, retried, sample, tried
 from stenolog.requests import build
 from tests.random_cases import seeds
@@ -61,10 +61,10 @@ def test_a_changed_card_is_as_if_it_had_been_so_from_the_beginning(seeds: range)
             assert (one.now and one.now.body) == asked(one.case, other)
 
 
-@seeds(3, slow=20)
+@seeds(1, slow=20)
 def test_a_change_is_found_in_each_call_that_it_concerns_and_in_no_other(seeds: range) -> None:
     for seed in seeds:
-        log = session_log(seed, 120)
+        log = session_log(seed, 80)
         made = cases(log)
         agent = made[seed % len(made)].lane.agent
         found = {one.case.position: one for one in tried(log, made, poet(agent))}
@@ -89,6 +89,20 @@ def test_a_response_in_several_messages_is_one_call() -> None:
     log = [Entry("talk", n, f"e{n}", START, "", event) for n, event in enumerate(parts, 1)]
 
     assert [(case.position, case.answer.text) for case in cases(log)] == [(1, "a\nb")]
+
+
+def test_an_edit_and_a_count_of_tokens_are_no_calls_and_a_regenerated_answer_is() -> None:
+    given: list[dict[str, object]] = [
+        {},
+        {"replaces": 1},
+        {"replaces": 1, "receipt": Receipt(view=1, sha256="0")},
+        {"purpose": "routing", "in_context": False, "receipt": Receipt(view=1, sha256="0")},
+        {"purpose": "summary"},
+    ]
+    answers = [AssistantMessage(agent="a", text="Hi", **fields) for fields in given]  # type: ignore[arg-type]
+    log = [Entry("talk", n, f"e{n}", START, "", event) for n, event in enumerate(answers, 1)]
+
+    assert [case.position for case in cases(log)] == [1, 3]
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 50, 99, 100, 200])

@@ -69,9 +69,10 @@ def cases(entries: Iterable[Entry]) -> list[Case]:
 
 
 def _is_call(event: Answer) -> bool:
-    if isinstance(event, AssistantMessage) and (not event.in_context or event.replaces is not None):
-        return False  # only for the timeline, or an edit of an answer
-    return event.receipt is not None or isinstance(event, LlmError) or event.purpose == "answer"
+    if isinstance(event, LlmError) or not event.in_context:
+        return event.in_context  # else only for the timeline, such as a count of tokens
+    # Without a receipt, what replaces an answer is an edit of it.
+    return event.receipt is not None or (event.purpose == "answer" and event.replaces is None)
 
 
 def _with_more(case: Case, event: Answer) -> Case:
