@@ -36,7 +36,7 @@ def two_runs_drawn(found: TwoRuns) -> Iterator[Piece]:
     is_shown = comparison.answer in comparison.followed
     for title, shown, number in (
         ("What else followed", found.followed, len(comparison.followed) - is_shown),
-        ("Also different, for no recorded reason", found.others, len(comparison.others)),
+        ("Different for other reasons", found.others, len(comparison.others)),
     ):
         if shown:
             yield heading(f"{title}: {counted(number, 'step')}")

@@ -45,7 +45,7 @@ class Comparison(NamedTuple):
 
     `shared` entries at the beginning are the same to the byte, as a fork's are; so many steps are the `same`.
     `twins` are the positions of the same step in both. `first` is the first difference, `followed` what came
-    of it, `others` what differs beside it for no recorded reason. `asides` changed nothing after them: failed
+    of it, `others` what differs beside it for other reasons. `asides` changed nothing after them: failed
     calls that were made again, and entries that are for no model.
     """
 
@@ -104,14 +104,15 @@ def compared(before: Sequence[Step], after: Sequence[Step], shared: int = 0) -> 
         return Comparison(shared, len(twins), twins, None, asides=tuple(made))
     first = roots[0]
     followed = causes.following(first)
+    rest = [nth for nth in range(len(slots)) if nth not in (first, *followed)]
     return Comparison(
         shared,
         len(twins),
         twins,
         made[first],
         tuple(made[nth] for nth in followed),
-        tuple(made[nth] for nth in roots if nth != first and nth not in followed),
-        tuple(made[nth] for nth, slot in enumerate(slots) if slot.aside and nth not in (first, *followed)),
+        tuple(made[nth] for nth in rest if not slots[nth].aside),
+        tuple(made[nth] for nth in rest if slots[nth].aside),
     )
 
 
