@@ -30,6 +30,7 @@ from stenolog import (
 )
 from stenolog.context import Budget, LastN, Pins
 from stenolog.domain.lanes.decide import decide
+from stenolog.domain.lanes.state import address
 from stenolog.engine import compact
 from stenolog.errors import IllegalCommandError, ModelError
 from stenolog.events import Control, PositionRange, Receipt
@@ -84,23 +85,22 @@ def test_the_last_messages_and_the_last_question_stay(tmp_path: Path) -> None:
 def test_where_nothing_was_said_or_all_of_it_stays_nothing_is_condensed(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
         assert spans(conversation, keep=0) == []
-        conversation.extend([ModeSwitch(joins=["coder"]), NEVER])
-        conversation.append(UserMessage(text="Go"))
+        conversation.extend([ModeSwitch(joins=["coder"]), NEVER, UserMessage(text="Go")])
         assert spans(conversation, keep=0) == []
 
 
 def test_what_the_system_says_stays(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
-        conversation.extend([ModeSwitch(joins=["coder"]), NEVER])
-        conversation.extend([*rounds(1), UserMessage(text="Nor beta.", author_kind="system"), *rounds(2)])
+        nor = UserMessage(text="Nor beta.", author_kind="system")
+        conversation.extend([ModeSwitch(joins=["coder"]), NEVER, *rounds(1), nor, *rounds(2)])
 
         assert spans(conversation, keep=4) == [(3, 6), (8, 11)]
 
 
 def test_an_open_call_stays_and_all_behind_it(tmp_path: Path) -> None:
     with opened(tmp_path / "t.db") as conversation:
-        conversation.extend([ModeSwitch(joins=["coder"]), *rounds(1), UserMessage(text="Go")])
-        conversation.append(AssistantMessage(agent="coder", tool_calls=[LOOK]))
+        called = AssistantMessage(agent="coder", tool_calls=[LOOK])
+        conversation.extend([ModeSwitch(joins=["coder"]), *rounds(1), UserMessage(text="Go"), called])
         conversation.extend([UserMessage(text=f"And {n}") for n in range(9)])
 
         assert spans(conversation, keep=2) == [(2, 5)]
@@ -150,8 +150,8 @@ def test_behind_a_result_a_summary_may_end_and_not_behind_what_came_before_the_a
     answer = AssistantMessage(agent="coder", text="So.", cause=4, receipt=Receipt(view=4, sha256=""))
     with opened(tmp_path / "t.db") as conversation:
         conversation.extend([ModeSwitch(joins=["coder"]), UserMessage(text="Go"), called])
-        conversation.append(ToolResult(call_id="c1", text="!"))
-        conversation.extend([AssistantMessage(agent="coder", purpose="memory", text="They look."), answer])
+        memory = AssistantMessage(agent="coder", purpose="memory", text="They look.")
+        conversation.extend([ToolResult(call_id="c1", text="!"), memory, answer])
         conversation.extend(rounds(1))
 
         assert [spans(conversation, keep=n)[-1:] for n in (4, 5, 6)] == [[(2, 6)], [(2, 4)], [(2, 4)]]
@@ -185,13 +185,16 @@ def test_a_later_summary_takes_the_place_of_an_earlier_one_and_never_for_nothing
         )
 
 
-def test_after_a_reset_only_what_came_since_is_condensed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("start", "covered"), [(10, [(11, 14)]), (4, [(5, 14)])], ids=["turn", "result"])
+def test_after_a_reset_only_what_came_since_is_condensed_and_no_result_whose_call_came_before(
+    tmp_path: Path, start: int, covered: list[tuple[int, int]]
+) -> None:
     with opened(tmp_path / "t.db") as conversation:
         conversation.extend([ModeSwitch(joins=["coder"]), *rounds(2)])
-        conversation.append(ModeSwitch(context_from=10), expected=9)
+        conversation.append(ModeSwitch(context_from=start), expected=9)
         conversation.extend(rounds(2))
 
-        assert spans(conversation) == [(11, 14)]
+        assert spans(conversation) == covered
 
 
 def test_a_request_that_is_small_enough_is_left_alone(tmp_path: Path) -> None:
@@ -237,8 +240,8 @@ def test_what_the_policy_pins_stays_beside_the_summary(tmp_path: Path) -> None:
     note = UserMessage(text="Never touch main.", tags=["goal"])
     coder = Agent("coder", policy=Pins(tags=["goal"]))
     with opened(tmp_path / "t.db") as conversation:
-        conversation.append(ModeSwitch(joins=["coder"], cards={"coder": coder.card([])}), expected=0)
-        conversation.extend([note, *rounds(3)])
+        joins = ModeSwitch(joins=["coder"], cards={"coder": coder.card([])})
+        conversation.extend([joins, note, *rounds(3)])
         run(compact(conversation, "coder", brief(), over=400, keep=4))
         said = [message["content"] for message in conversation.request("coder").body["messages"]]
 
@@ -310,11 +313,8 @@ def test_where_a_summary_was_taken_out_of_context_another_one_is_written(tmp_pat
             made = run(compact(conversation, "coder", agent, over=400, keep=4))
             assert made is not None
             texts.append(made.event.text)  # type: ignore[union-attr]
-            hidden = (
-                [PositionRange(first=made.position, last=made.position)]
-                if hides
-                else [PositionRange(first=14, last=16)]
-            )
+            first, last = (made.position, made.position) if hides else (14, 16)
+            hidden = [PositionRange(first=first, last=last)]
             conversation.append(ModeSwitch(hides=hidden), expected=conversation.position)
 
         assert texts == ["They looked.", "They did look.", "They really did."]
@@ -367,7 +367,8 @@ def summarised(log: list[Entry], keep: int) -> Iterator[tuple[Entry, bool]]:
     state = reduce(evolve, log, State())
     for lane in lanes(log):
         if lane.agent and (covers := middle(log, lane.address, keep)):
-            made = AssistantMessage(agent=lane.agent, purpose="summary", covers=covers, text="Short.")
+            who = AssistantMessage(agent=lane.agent, task=lane.task, text="Short.")
+            made = replace(who, purpose="summary", covers=covers)
             decide(state, made)
             entry = Entry("talk", state.position + 1, "summary", log[-1].time, "", made)
             yield entry, any(each.position == entry.position for each in context([*log, entry]).summaries)
@@ -385,7 +386,7 @@ def test_of_a_log_that_was_decided_on_a_summary_holds_and_nothing_is_summarised_
     for entry, holds in summarised(log, keep):
         assert isinstance(entry.event, AssistantMessage)
         assert holds
-        assert middle([*log, entry], entry.event.agent, keep + 1) == ()
+        assert middle([*log, entry], address(entry.event.agent, entry.event.task), keep + 1) == ()
 
 
 def test_few_messages_that_are_too_large_are_condensed_too(tmp_path: Path) -> None:

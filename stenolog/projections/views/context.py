@@ -169,11 +169,12 @@ def middle(entries: Iterable[Entry], lane: str, keep: int) -> tuple[PositionRang
 
     These stay: the last `keep` messages, the last message to the lane, and to another that has not answered
     it, the system's messages, and a call without a result with all after it. A question and its answer, a
-    call and its result, and a summary are covered together or not at all; an answer that goes on from a
-    result may stay without it.
+    call and its result, and a summary are covered together or not at all, so the result of a call before a
+    reset stays; an answer that goes on from a result may stay without it.
     """
     log, state, ends = [*entries], INITIAL, list[int]()
-    results = pair(log).results
+    pairing = pair(log)
+    results = pairing.results
     halves = {p for call, result in results.items() for p in range(call.position, result)}
     returned = {*results.values()}
     for entry in log:
@@ -187,12 +188,18 @@ def middle(entries: Iterable[Entry], lane: str, keep: int) -> tuple[PositionRang
     older = messages[: max(0, len(messages) - keep)]
     limit = older[-1].position if older else 0
     first, stays = _beginning(messages, lane, state, settings(log).context_from_of(lane.partition("/")[0]))
-    stays |= {result for call, result in results.items() if call.position in stays}
+    stays |= {
+        result
+        for call, result in results.items()
+        if call.position in stays or call.position < first <= result
+    }
     for last in reversed([end for end in ends if first <= end <= limit]):
         spans = tuple(_around(stays, first, last))
         if _new(messages, spans, state, lane) < LEAST:
             break
-        if not cover_fault(state, Summary(state.position + 1, lane, spans)):
+        summary = Summary(state.position + 1, lane, spans)
+        # Such a summary would be appended, and then not hold.
+        if not cover_fault(state, summary) and not pairing.halved(summary):
             return spans
     return ()
 
