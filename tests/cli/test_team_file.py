@@ -85,7 +85,7 @@ def test_each_key_of_an_agent_has_its_place(folder: Path) -> None:
         [agents.coder]
         model = { use = "openai:gpt-5.2", api_key_env = "MINE", base_url = "http://127.0.0.1:9/v1" }
         persona_file = "who.md"
-        tools = [{ use = "shop_tools:look", name = "see", repeat = "safe", timeout = 3 }]
+        tools = [{ use = "shop_tools:look", name = "see", ends_run = true, repeat = "safe", timeout = 3 }]
         parameters = { temperature = 0.5 }
         policy = { history = { kind = "last", n = 3 }, pins = { positions = [2] } }
         limits = { max_tokens = 10 }
@@ -96,7 +96,8 @@ def test_each_key_of_an_agent_has_its_place(folder: Path) -> None:
     [see] = made.tools
 
     assert made.persona == "You are coder."
-    assert (see.spec.name, see.repeat, see.timeout) == ("see", "safe", 3)  # type: ignore[union-attr]
+    assert (see.spec.name, see.spec.ends_run) == ("see", True)  # type: ignore[union-attr]
+    assert (see.repeat, see.timeout) == ("safe", 3)  # type: ignore[union-attr]
     assert made.parameters == {"temperature": 0.5}
     assert made.policy == LastN(3) | Pins(positions=[2])
     assert (made.limits.max_tokens, made.limits.max_steps) == (10, 50)

@@ -77,19 +77,22 @@ def test_the_tools_of_a_server_are_listed_under_names_that_every_provider_takes(
     assert odd == "my_odd_name_with_signs_" + odd[-6:]
 
 
-def test_options_choose_tools_and_what_a_person_approves_and_whether_hints_are_trusted() -> None:
+def test_options_choose_tools_and_those_to_approve_or_to_end_with_and_whether_hints_are_trusted() -> None:
     def forced(arguments: Mapping[str, Any]) -> bool:
         return False
 
     async def main(tools: Tools) -> Tools:
         return tools
 
-    chosen = during(server(tools=["add", "pid"], approval=["pid"], trust_hints=True), main)
+    chosen = during(server(tools=["add", "pid"], approval=["pid"], ends_run=["add"], trust_hints=True), main)
     asked = during(server(tools=["add"], approval=forced, repeat="keyed"), main)
     told = during(server(tools=["add"], repeat="never"), main)
 
     assert list(chosen) == ["add", "pid"]
-    assert [each.spec.approval for each in chosen.values()] == [False, True]
+    assert [(each.spec.approval, each.spec.ends_run) for each in chosen.values()] == [
+        (False, True),
+        (True, False),
+    ]
     assert [each.repeat for each in chosen.values()] == ["safe", "never"]
     assert (asked["add"].approves, asked["add"].repeat) == (forced, "keyed")
     assert told["add"].must_not_repeat

@@ -351,14 +351,15 @@ def _with(one: Any, options: dict[str, Any], written: str) -> ToolLike:
     try:
         return _changed(one, **options) if isinstance(one, BaseTool) else tool(one, **options)
     except TypeError as error:
-        known = "name, description, approval, repeat, timeout, limit"
+        known = "name, description, approval, ends_run, repeat, timeout, limit"
         raise CallerError(f"{written}: expected options of {known}: {error}") from None
 
 
 def _changed(one: BaseTool, **options: Any) -> BaseTool:
     """Return a copy of a tool that is made already."""
     changed = copy(one)
-    spec = {name: options.pop(name) for name in ("name", "description", "approval") if name in options}
+    of_spec = ("name", "description", "approval", "ends_run")
+    spec = {name: options.pop(name) for name in of_spec if name in options}
     changed.spec = replace(one.spec, **spec)
     if "approval" in spec:
         changed.approves = None

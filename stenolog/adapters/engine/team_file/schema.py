@@ -175,6 +175,7 @@ class ServerTable(Table):
     prefix: str = ""
     tools: list[str] | None = None
     approval: bool | list[str] = False
+    ends_run: list[str] = []
     repeat: RetrySafety = "never"
     timeout: Seconds = TIMEOUT
     limit: Annotated[int, Field(ge=1)] = LIMIT

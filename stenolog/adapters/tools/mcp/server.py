@@ -39,6 +39,7 @@ class Options(TypedDict, total=False):
 
     `prefix`: the beginning of the tools' names. `tools`: the server's names of the tools to use, None for
     all. `approval`: for every tool, as in `tool`, or the names of those that a person has to approve.
+    `ends_run`: the names of those after whose result the model is not called again.
     `repeat`, `timeout`, `limit`: as in `tool`, for every tool. `trust_hints`: whether a tool that the server
     calls read-only or idempotent may run again. `connect`: seconds until its tools are listed.
     """
@@ -46,6 +47,7 @@ class Options(TypedDict, total=False):
     prefix: str
     tools: Collection[str] | None
     approval: Approval | Collection[str]
+    ends_run: Collection[str]
     repeat: base.RetrySafety
     timeout: float | None
     limit: int
@@ -199,6 +201,7 @@ class MCPTool(base.BaseTool):
                 description=theirs.description or theirs.title or "",
                 parameters=theirs.input_schema,
                 approval=bool(approval),
+                ends_run=theirs.name in options.get("ends_run", ()),
             )
         except InvalidEventError as error:
             raise ToolError(f"its tool {theirs.name!r:.100}: {error}") from None
