@@ -117,7 +117,7 @@ class Subject:
         if any(map(self._is_in, (front, *each[same:]))):
             self._clean = []
             return True
-        self._clean = each
+        self._clean = [*each]
         return False
 
     def _is_in(self, value: Any) -> bool:
