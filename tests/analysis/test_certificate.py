@@ -37,7 +37,7 @@ TOLD = UserMessage(text=SECRET, to=["ann"])
 ASKED = UserMessage(text="And what do you say?", to=[SPY])
 
 
-@seeds(40, slow=400, nightly=10_000)
+@seeds(40, slow=1_000, nightly=10_000)
 def test_no_certificate_is_false_and_most_that_could_be_given_are(seeds: range) -> None:
     given = clean = 0
     for seed in seeds:
@@ -197,6 +197,17 @@ def test_entries_by_those_who_were_sent_it_are_named_since_they_may_say_it_in_ot
     certificate = certified(entries, never=[entries[3]])
 
     assert (certificate.is_given, certificate.retold) == (True, (6, 9))
+
+
+def test_an_erased_entry_matters_unless_a_request_proves_that_it_was_for_others() -> None:
+    for to in ("ann", SPY):
+        events: list[Event] = [TEAM, TOLD, UserMessage(text="By the way.", to=[to]), ASKED]
+        receipt = build(log(*events), SPY).receipt
+        entries = log(*events, AssistantMessage(agent=SPY, text="Hm.", receipt=receipt), ASKED)
+        assert certified(entries, texts=[CANARY]).is_given
+        entries[2] = entries[2]._replace(event=ERASED)
+
+        assert certified(entries, texts=[CANARY]).is_given is (to == "ann")
 
 
 @pytest.mark.parametrize(

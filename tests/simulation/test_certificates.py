@@ -22,7 +22,7 @@ from .simulation import Run, play
 SHORTEST = 5
 
 
-@seeds(4, slow=40, nightly=300)
+@seeds(4, slow=20, nightly=300)
 def test_no_certificate_of_a_simulated_run_is_false(
     seeds: range, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple
 from stenolog.domain.entry import Entry
 from stenolog.domain.erasure import is_effects, is_gone
 from stenolog.domain.errors import PositionNotFoundError, StenologError
-from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
+from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.policy import FullHistory, PolicyLike, policy
-from stenolog.domain.values import Receipt
+from stenolog.domain.values import Receipt, WorkflowRun
 from stenolog.projections.analysis.explain import may_send
 from stenolog.projections.messages.message import EMPTY_BLOBS, PIPELINE
 from stenolog.projections.messages.sizes import COUNTERS, Counter
@@ -154,7 +154,6 @@ class _Search:
         self._whole, self._log, self._subject, self._first = whole, log, subject, first
         self._last = log[-1].position if log else 0
         self._means: dict[str, Any] = {"blobs": blobs, "counters": counters}
-        self._gone = [e.position for e in log if is_gone(e.event) or is_effects(e.event)]
         self._requests: list[CertifiedRequest] = []
         self._shown: list[Showing] = []
         self._unproved: list[Unproved] = []
@@ -206,22 +205,38 @@ class _Search:
             before = at
         proved = self._look_at_receipts(lane, receipts)
 
+        gone = self._gone(lane, [receipts[at] for at in proved])
+        known = {receipts[at].view for at in proved}
+
         def may_be_sent(window: Window) -> bool:
             at = window.position
             # An erased message may have asked the agent, so its state since then is not known.
-            is_unknown = bool(self._gone) and at >= self._gone[0]
-            return at in views or (at >= self._first and (is_unknown or may_send(window)))
+            return at in views or (at >= self._first and (0 < gone <= at or may_send(window)))
 
-        self._look_at_possible(lane, may_be_sent, proved, None)
+        self._look_at_possible(lane, may_be_sent, known, gone, None)
         switches = (entry.event for entry in self._log if isinstance(entry.event, ModeSwitch))
         cards = (switch.cards.get(lane.agent) for switch in switches)
         if views and any(card is not None and card.policy for card in cards):
             # Without a receipt, nothing says which policy it had.
             full = policy(FullHistory())
-            self._look_at_possible(lane, lambda window: window.position in views, proved, full)
+            self._look_at_possible(lane, lambda window: window.position in views, known, gone, full)
+
+    def _gone(self, lane: LaneId, proved: Iterable[Receipt]) -> int:
+        """Return the first entry without words that the lane may have been shown; 0: none.
+
+        A request that leaves out nothing, and is still the same, shows which ones it was not shown.
+        """
+        hiding = next((entry.position for entry in self._log if _hides(entry.event)), self._last + 1)
+        whole = max((one.view for one in proved if one.view < hiding and _is_whole(one)), default=0)
+        for entry in self._log:
+            if is_gone(entry.event) and entry.position > whole:
+                return entry.position
+            if is_effects(entry.event) and _says(entry.event, lane.agent):
+                return entry.position
+        return 0
 
     def _look_at_receipts(self, lane: LaneId, receipts: Mapping[int, Receipt]) -> set[int]:
-        """Look through the requests that receipts name; return the views of those that are the same."""
+        """Look through the requests that receipts name; return the answers of those that are the same."""
         proved: set[int] = set()
         # Other policies show no more, but for one that has others' voices as its own, and earlier pipelines.
         shown = visible(self._log, lane)
@@ -232,7 +247,7 @@ class _Search:
                 if self._subject.texts or proof.view >= self._subject.first or proof.outcome == "differs":
                     self._unproved.append(Unproved(*place, proof.reason))
                 continue
-            proved.add(proof.view)
+            proved.add(proof.position)
             if self._is_enough:
                 break
             receipt = receipts[proof.position]
@@ -262,7 +277,12 @@ class _Search:
         return "" if known else UNKNOWN_RESPONSE
 
     def _look_at_possible(
-        self, lane: LaneId, wanted: Callable[[Window], bool], proved: Collection[int], under: PolicyLike
+        self,
+        lane: LaneId,
+        wanted: Callable[[Window], bool],
+        proved: Collection[int],
+        gone: int,
+        under: PolicyLike,
     ) -> None:
         means, subject = self._means, self._subject
         try:
@@ -277,9 +297,7 @@ class _Search:
                 self._read |= in_window
                 if found := subject.shown_by(request, in_window):
                     self._shown.append(Showing(0, lane.address, at, *found))
-                elif at not in proved and (
-                    gone := subject.may_be_in([one for one in self._gone if one <= at])
-                ):
+                elif 0 < gone <= at and at not in proved:
                     why = f"the words of the entry at {gone} are gone"
                     self._unproved.append(Unproved(0, lane.address, at, why))
         except StenologError as error:
@@ -288,3 +306,26 @@ class _Search:
     @property
     def _is_enough(self) -> bool:
         return len(self._shown) >= MOST
+
+
+def _is_whole(receipt: Receipt) -> bool:
+    """Return whether a receipt's policy leaves out nothing."""
+    chosen = policy(receipt.policy)
+    return chosen.budget is None and chosen.rewrites is None and chosen.history.kind == "full"
+
+
+def _hides(event: Event) -> bool:
+    """Return whether an event takes others out of requests."""
+    match event:
+        case ModeSwitch():
+            return event.hides is not UNCHANGED or event.context_from is not UNCHANGED
+        case UserMessage() | AssistantMessage():
+            return event.replaces is not None or bool(getattr(event, "covers", ()))
+        case _:
+            return False
+
+
+def _says(event: Event, agent: str) -> bool:
+    """Return whether a mode switch gives an agent words."""
+    has_card = isinstance(event, ModeSwitch) and event.cards.get(agent) is not None
+    return has_card or isinstance(getattr(event, "active_run", None), WorkflowRun)

@@ -71,14 +71,6 @@ class Subject:
         switches = (entry.position for entry in log if isinstance(entry.event, ModeSwitch))
         self._is_set = not self._entries.isdisjoint(switches)
 
-    def may_be_in(self, gone: Sequence[int]) -> int:
-        """Return the first of some entries without words that may have quoted it; 0: none.
-
-        An entry before those that are asked for has not quoted them.
-        """
-        least = 0 if self.texts else min((at for _, at in self._places), default=0)
-        return next((at for at in gone if at > least), 0)
-
     def shown_by(
         self, request: Request, shown: Collection[int] | None = None
     ) -> tuple[How, tuple[int, ...]] | None:

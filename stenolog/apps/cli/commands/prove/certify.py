@@ -29,7 +29,7 @@ from stenolog.apps.views.certificates import Certified, asked_of, certificate_da
     multiple=True,
     required=True,
     metavar="ENTRIES|TEXT",
-    help="Entries, such as 3 or 5-7; anything else is a text. Repeatable.",
+    help="Entries, such as 3 or 5-7; or a text, if need be as text:42. Repeatable.",
 )
 @click.option("--from", "first", default="", metavar="HEAD", help="After this entry or digest. Default: 0.")
 @click.option(
