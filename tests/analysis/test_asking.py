@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +27,17 @@ from stenolog.context import LastN
 from stenolog.engine import RetryPolicy, Runtime
 from stenolog.errors import CallerError
 from stenolog.events import AssistantMessage, ToolResult, Usage
-from stenolog.models import Model, ModelError, ModelRequest, ModelResponse, Scripted
+from stenolog.models import Anthropic, Model, ModelError, ModelRequest, ModelResponse, Scripted
 from stenolog.parts import TextPart
 from stenolog.projections.analysis.retry import Change, Question, Reply, cases, question, retried
 from stenolog.testing import crash_points
+from tests.llms import wire_anthropic
+from tests.llms.server import Reply as ServerReply
+from tests.llms.server import Server, failure
 from tests.random_cases import seeds
 
 PRICES = (Price("model-1", 1.0, 1.0, 10.0),)
+ANTHROPIC = (Price("claude-*", 1.0, 1.0, 10.0),)
 
 
 class Provider(Model):
@@ -267,6 +273,46 @@ def test_judges_have_names(tmp_path: Path) -> None:
     for wrong in ("later", "own_judge:none", "own_judge:__name__", "model:nobody:x", "schema:own_judge.py"):
         with pytest.raises(CallerError):
             judge_from(wrong, tmp_path)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as made:
+        yield made
+
+
+def test_a_real_client_sends_what_the_other_program_sent_and_the_proof_is_kept(
+    server: Server, tmp_path: Path
+) -> None:
+    key, name = "sk-ant-0123456789abcdef", "claude-opus-5"
+    overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": f"busy, {key}"}}
+    usage = Usage(input=20, output=3)
+    answer = ModelResponse((TextPart(text="Ada."),), name, "end_turn", usage)
+    server.add(failure(529, overloaded), ServerReply(wire_anthropic.frames(answer)))
+    (one,) = questions(1)
+    body = {
+        "model": name,
+        "max_tokens": 100,
+        "stream": True,  # as the other program sent it
+        "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+        "messages": [{"role": "user", "content": "Who?"}],
+        "metadata": {"user_id": "u1"},
+        "new_field": {"of": "a later day"},
+    }
+    request = replace(one.request, api="anthropic@1", messages_key="messages").with_body(body, None)
+    asked_again = question(one.case, request, name)
+    model = Anthropic(name, base_url=server.url, api_key=key)
+    with stenolog.open(tmp_path / "answers.db") as log:
+        (reply,) = asked(log, model, [asked_again], times=1, budget_micro_usd=1_000_000, prices=ANTHROPIC)
+        outcomes = [entry.event for entry in log[asked_again.key]][1:]
+    sent = server.received[-1]
+    assert sent.body == body
+    assert reply.message is not None
+    assert (reply.message.text, reply.micro_usd) == ("Ada.", 20 + 3 * 10)
+    assert reply.message.receipt is not None
+    assert reply.message.receipt.sent == sha256(sent.content).hexdigest()
+    assert [getattr(each, "category", "") for each in outcomes] == ["overloaded", ""]
+    assert key.encode() not in (tmp_path / "answers.db").read_bytes()
 
 
 KILLED = """
