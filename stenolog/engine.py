@@ -1,5 +1,6 @@
 """The engine: a team of agents that works on conversations, crashes anywhere and goes on."""
 
+from .adapters.asking import Asking, Judge, Panel, judge_from
 from .adapters.engine.agent import Agent
 from .adapters.engine.approvals import Approver, PendingApproval
 from .adapters.engine.checks import (
@@ -60,6 +61,7 @@ __all__ = [
     "AgentTool",
     "Approver",
     "AskPerson",
+    "Asking",
     "AutoMemory",
     "AutoRecall",
     "AutoScore",
@@ -70,6 +72,7 @@ __all__ = [
     "Decision",
     "EntryAppended",
     "Handoff",
+    "Judge",
     "LaneState",
     "LaneUsage",
     "Limits",
@@ -78,6 +81,7 @@ __all__ = [
     "Options",
     "Orchestrator",
     "Output",
+    "Panel",
     "Parallel",
     "PendingApproval",
     "Refuse",
@@ -109,6 +113,7 @@ __all__ = [
     "decision",
     "delegated_usage",
     "evolve",
+    "judge_from",
     "limit_reached",
     "load_team",
     "present",

@@ -20,11 +20,11 @@ import pytest
 
 import stenolog
 from stenolog import ToolCall, UserMessage
-from stenolog.adapters.asking import Judge, Panel, ask, estimate, judge_from
+from stenolog.adapters.asking import ask, estimate
 from stenolog.analysis import Price
 from stenolog.apps.views.asked_again import AskedAgain, asked_again, to_ask
 from stenolog.context import LastN
-from stenolog.engine import RetryPolicy, Runtime
+from stenolog.engine import Judge, Panel, RetryPolicy, Runtime, judge_from
 from stenolog.errors import CallerError
 from stenolog.events import AssistantMessage, ToolResult, Usage
 from stenolog.models import Anthropic, Model, ModelError, ModelRequest, ModelResponse, Scripted

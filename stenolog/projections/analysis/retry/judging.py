@@ -10,7 +10,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import comb, sqrt
-from statistics import NormalDist
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.events import AssistantMessage, LlmError
@@ -67,6 +66,8 @@ class Interval(NamedTuple):
 
 def interval(passed: int, of: int, confidence: float = 0.95) -> Interval:
     """Return the score interval of Wilson for a share."""
+    from statistics import NormalDist  # late: few who import this need it
+
     if not of:
         return Interval(0, 0, 0.0, 1.0)
     z = NormalDist().inv_cdf((1 + confidence) / 2)
