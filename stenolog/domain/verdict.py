@@ -47,6 +47,15 @@ def own_meta(event: object) -> dict[str, Any]:
     return dict(found) if isinstance(found, dict) else {}
 
 
+def child_of(event: object) -> str:
+    """Return the conversation in which a worker made an event's words; "" if none is recorded."""
+    match own_meta(event).get("child"):
+        case {"conversation": str(name)}:
+            return name
+        case _:
+            return ""
+
+
 def verdict_of(event: object) -> Verdict | None:
     """Return the verdict on an event; None if there is none."""
     match own_meta(event).get("verdict"):

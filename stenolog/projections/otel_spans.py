@@ -19,6 +19,7 @@ from stenolog.domain.lanes.state import OpenCall, State, address, find_call
 from stenolog.domain.lanes.step import INITIAL, Transition, step
 from stenolog.domain.parts import ToolCall
 from stenolog.domain.settings import NOTHING, Settings, configure
+from stenolog.domain.verdict import child_of
 
 from .formats import providers
 from .otel_messages import InputMessages, output_messages
@@ -180,7 +181,7 @@ class _Watch:
                 self._calls[entry.id, nth] = _Call(where, entry.time, call)
         elif said.category == NOT_MADE or is_new_session(said):
             return
-        if _child(said):
+        if child_of(said):
             return  # no call was made, or it was made in another conversation, and is told of there
         asked = self._asked.pop(where, entry.time)
         model = said.model or self._settings.card_of(said.agent).model
@@ -249,7 +250,7 @@ class _Watch:
             "gen_ai.tool.name": asked.call.name,
             "gen_ai.tool.call.id": asked.call.id,
             "gen_ai.tool.type": "function",
-            "stenolog.child.conversation": _child(result),
+            "stenolog.child.conversation": child_of(result) or None,
         }
         if self._content:
             told |= {
@@ -325,14 +326,6 @@ def _stable_id(entry: Entry, what: str, digits: int = 16) -> str:
 
 def _start(end: datetime, took: int | None, asked: datetime) -> datetime:
     return min(asked if took is None else end - timedelta(milliseconds=took), end)
-
-
-def _child(said: events.ToolResult | events.AssistantMessage | events.LlmError) -> str | None:
-    """Return the conversation that the words were made in: a worker's, or a fork."""
-    ours = said.meta.get("stenolog")
-    child = ours.get("child") if isinstance(ours, dict) else None
-    name = child.get("conversation") if isinstance(child, dict) else None
-    return name if isinstance(name, str) else None
 
 
 def _set_attributes(attributes: dict[str, Any]) -> Attributes:

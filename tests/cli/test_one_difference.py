@@ -123,6 +123,10 @@ def test_what_runs_had_read_before_they_part_has_the_entries_of_both(
             call = ToolCall(id=f"{name}-call", name="look")
             talk.append(AssistantMessage(agent="coder", tool_calls=[call]))
             talk.append(ToolResult(call_id=call.id, name="look", text="green"))
+            meta: dict[str, Any] = {"stenolog": {"child": {"conversation": f"worker of {name}"}}}
+            asked = AssistantMessage(agent="coder", tool_calls=[ToolCall(id="c", name="ask")])
+            log[f"{name} asks"].append(asked)
+            log[f"{name} asks"].append(ToolResult(call_id="c", text=f"done by {name}", meta=meta))
             if words:
                 talk.append(AssistantMessage(agent="reviewer", text=words))
             talk.append(AssistantMessage(agent="coder", text=words or "Shipped."))
@@ -132,10 +136,12 @@ def test_what_runs_had_read_before_they_part_has_the_entries_of_both(
             page = web.get("/compare?run=one&run=two").text
 
     data = cli("compare", "one", "two", "--json").data
+    workers = cli("compare", "one asks", "two asks", "--json").data
     drawn = cli("compare", "one", "two", "--exit-code")
 
     assert (data["first"]["before"], data["first"]["after"]) == (6, 5)
     assert [(each["sign"], each["first"]) for each in data["requests"]["changes"]] == [("-", 5)]
+    assert workers["inside"] == ["worker of one", "worker of two"]
     assert drawn.status == 1
     for text in (drawn.out, page):
         assert "Shipped." in text

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import ModeSwitch, Unknown
+from stenolog.domain.verdict import child_of
 from stenolog.projections.analysis.drift import masked
 from stenolog.projections.analysis.runs.comparison import Comparison, Divergence, compare
 from stenolog.projections.analysis.runs.majority import Leaving, Majority, majority
@@ -54,7 +55,8 @@ class TwoRuns(NamedTuple):
     """Two runs compared: the first difference, the first answer that differs, and what followed.
 
     `words` are the stretches of what was said, or set, in both, if the first difference is no answer.
-    `requests` are those before `answer`, the first that both gave differently.
+    `requests` are those before `answer`, the first that both gave differently. `inside` are the conversations
+    of two workers, if it is their results that differ first.
     """
 
     names: tuple[str, str]
@@ -63,6 +65,7 @@ class TwoRuns(NamedTuple):
     words: tuple[Span, ...]
     answer: Beside | None
     requests: Difference | None
+    inside: tuple[str, str] | None
     followed: tuple[Beside, ...]
     others: tuple[Beside, ...]
 
@@ -88,6 +91,7 @@ def two_runs(before: Conversation, after: Conversation, how: How) -> TwoRuns:
         () if first is None or first == answer else shown.word_changes(first),
         None if answer is None else shown.beside(answer),
         None if answer is None else _requests((before, after), logs, comparison, answer),
+        None if first is None else shown.workers(first),
         tuple(shown.beside(each) for each in comparison.followed if each != answer)[:SHOWN],
         tuple(shown.beside(each) for each in comparison.others[:SHOWN]),
     )
@@ -134,6 +138,10 @@ class _Shown:
         one, other = self._entries(divergence)
         return word_diff(_text(one), _text(other)) if one and other else ()
 
+    def workers(self, divergence: Divergence) -> tuple[str, str] | None:
+        one, other = (entry and child_of(entry.event) for entry in self._entries(divergence))
+        return (one, other) if one and other else None
+
     def _entries(self, divergence: Divergence) -> tuple[Entry | None, Entry | None]:
         before, after = self._logs
         return before.get(divergence.before), after.get(divergence.after)
@@ -168,6 +176,7 @@ def two_runs_data(found: TwoRuns) -> dict[str, Any]:
         "first": found.first and _beside_data(found.first),
         "words": [span for span in found.words if span.sign != "="],
         "answer": found.answer and _beside_data(found.answer),
+        "inside": found.inside,
         "requests": found.requests and difference_data(found.requests),
         "followed": comparison.followed,
         "others": comparison.others,

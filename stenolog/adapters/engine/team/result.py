@@ -20,7 +20,7 @@ from stenolog.domain.lanes.limits import MICRO_PER_USD
 from stenolog.domain.lanes.state import address
 from stenolog.domain.policy import FullHistory
 from stenolog.domain.values import CallRef, Control, Usage
-from stenolog.domain.verdict import own_meta, verdict_of
+from stenolog.domain.verdict import child_of, own_meta, verdict_of
 from stenolog.projections.prices import Price, Prices
 
 if TYPE_CHECKING:
@@ -244,12 +244,8 @@ def _used(conversation: Conversation, entries: list[Entry], before: Mapping[str,
 def _children(entries: Iterable[Entry]) -> Iterator[str]:
     """Yield the conversations in which workers, and the authors of summaries, have worked."""
     for entry in entries:
-        meta = entry.event.meta if isinstance(entry.event, ToolResult | AssistantMessage) else {}
-        match meta.get("stenolog"):
-            case {"child": {"conversation": str(name)}}:
-                yield name
-            case _:
-                pass
+        if isinstance(entry.event, ToolResult | AssistantMessage) and (name := child_of(entry.event)):
+            yield name
 
 
 def _shared(child: Conversation) -> int:

@@ -32,6 +32,8 @@ def two_runs_drawn(found: TwoRuns) -> Iterator[Piece]:
         yield heading("First difference")
         yield _steps([found.first])
         yield from _changed_lines(found.words)
+        if found.inside:
+            yield wrapped(("workers made it: ", "dim"), f"stenolog compare {' '.join(found.inside)}")
         yield from _answer(found)
     is_shown = comparison.answer in comparison.followed
     for title, shown, number in (
