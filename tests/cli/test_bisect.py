@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, Tool, UserMessage
@@ -69,6 +70,7 @@ def test_the_commit_of_a_team_that_brought_a_line_is_named(cli: Cli, repository:
     assert [case["at"] for case in sorted(found.data["cases"], key=lambda case: case["at"])] == [2, 4]
 
 
+@pytest.mark.slow
 def test_the_commit_that_changed_a_tool_is_named_and_one_that_cannot_be_loaded_is_passed_over(
     cli: Cli, repository: Path
 ) -> None:
@@ -139,6 +141,24 @@ def test_what_belongs_to_a_session_stays_as_recorded_under_another_release(recor
         assert [tried["passed"] for tried in found.data["tried"]] == [0, 0], others
 
 
+def test_a_prompt_that_a_program_says_as_messages_is_that_of_the_release(cli: Cli) -> None:
+    with stenolog.open("talks.db") as log:
+        tap = Tap(log)
+        for number, line in enumerate(("Ask if in doubt.", "Ask if in doubt!", "Guess if in doubt."), 1):
+            body = BODIES["openai-responses"](turns("openai-responses", [f"Question {number}?"]))
+            del body["instructions"]
+            words = f"You are Codex.\nRun the tests.\nIn /home/user/shop{number}.\n{line}"
+            opening = {"role": "developer", "content": [{"type": "input_text", "text": words}]}
+            body["input"] = [{"type": "message", **opening}, *body["input"]]
+            tap.ask("openai-responses", body, answered("openai-responses", "ok"), session=f"s{number}")
+    asked = ("bisect", "--releases", "codex", "--json", "--holds")
+
+    found = cli(*asked, "Guess if")
+    assert (found.data["verdict"], found.data["tried"][1]["passed"]) == ("found", 0)
+    assert {tried["passed"] for tried in cli(*asked, "shop3").data["tried"]} == {1}
+    assert {tried["passed"] for tried in cli(*asked, "Question 2").data["tried"]} == {1}
+
+
 NOISY = """
 import random
 
@@ -177,11 +197,18 @@ def test_the_entry_that_turned_the_answers_is_named_and_nothing_is_asked_twice(c
         few = cli(*asked, "4")
         found = cli(*asked, "60", "--json")
         again = cli(*asked, "60", "--json")
+    with (
+        stenolog.open("talks.db") as log,
+        TestClient(stenolog.inspector(log, token=""), base_url="http://127.0.0.1") as web,
+    ):
+        page = web.get("/bisect/t?agent=coder").text
 
     assert (few.status, "ask more often" in few.out) == (1, True)
     assert (found.status, found.data["verdict"], found.data["after"]["name"]) == (0, "found", "4")
     assert (found.data["worse"], found.data["confidence"], found.data["is_cut"]) == (True, 0.95, False)
     assert again.data == found.data, "the answers were kept"
+    assert "By kept answers" in page
+    assert "entry 4: from here on fewer answers pass" in page
 
 
 def test_a_search_by_answers_tells_its_price_first_and_needs_an_answer_to_compare_with(demo: Cli) -> None:

@@ -60,7 +60,7 @@ COMMANDS = [
     ("request", "demo", "--agent", "coder", "--without", "3-4"),
     ("explain", "text", "demo", "pytest", "--agent", "coder"),
     ("bisect", "--releases", "claude"),
-    ("bisect", "demo", "--agent", "coder", "--holds", "pytest"),
+    ("bisect", "demo", "--agent", "coder", "--holds", "run them"),
     ("cost", "--cache", "--verbose", "demo"),
     ("export", "demo", "-o", "out.jsonl"),
     ("import", SESSION),

@@ -46,7 +46,9 @@ TWINS = {
     "/certify.json/demo?agent=planner&never=20&to=30": [
         *("certify", "demo", "--agent", "planner", "--never", "20", "--to", "30")
     ],
-    "/bisect.json/demo?agent=coder&holds=pytest": ["bisect", "demo", "--agent", "coder", "--holds", "pytest"],
+    "/bisect.json/demo?agent=coder&holds=mail.py+first": [
+        *("bisect", "demo", "--agent", "coder", "--holds", "mail.py first")
+    ],
     "/retry.json/demo": ["retry", "demo"],
     "/retry.json/demo?agent=reviewer&policy=full": [
         *("retry", "demo", "--agent", "reviewer", "--policy", "full")

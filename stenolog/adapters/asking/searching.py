@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil, log2
 from typing import NamedTuple
 
+from stenolog.adapters.conversation.log import Log
 from stenolog.projections.analysis.retry import Estimate, Question
 from stenolog.projections.analysis.retry.bisecting import Bisection, Search, Searched, Wanted, following
 
 from .answers import replies
+from .judges import Judge
 from .panel import Panel
 
 
@@ -96,32 +98,37 @@ def _result(found: Bisection, samples: Samples, panel: Panel, *, is_cut: bool) -
     return AskedSearch(Searched(found, samples.verdicts), panel.asking.spent, is_cut)
 
 
+def search_kept(search: Search, samples: Samples, answers: Log, judge: Judge) -> AskedSearch:
+    """Search as far as the answers that a log has lead; nothing is asked, nor is a judge's model."""
+    costs: dict[tuple[str, int], int] = {}
+    while isinstance(step := following(samples.verdicts, search), Wanted):
+        for times, questions in samples.missing(step).items() if judge.model is None else ():
+            for reply in replies(questions, answers, times):
+                passes = reply.message is not None and judge.passes(reply.question.case.answer, reply.message)
+                samples.known[reply.question.key, reply.number] = passes
+                costs[reply.question.key, reply.number] = reply.micro_usd or 0
+        if not samples.take(step):
+            return AskedSearch(Searched(step.so_far, samples.verdicts), sum(costs.values()), is_cut=True)
+    return AskedSearch(Searched(step, samples.verdicts), sum(costs.values()), is_cut=False)
+
+
 def forecast(search: Search, samples: Samples, times: int, panel: Panel) -> Estimate:
     """Return what the rest of a search takes at most: nothing if its answers are kept.
 
     As dear as the next variant are all that follow; a call is asked so many times.
     """
-    kept: dict[tuple[str, int], int] = {}
-    while isinstance(step := following(samples.verdicts, search), Wanted):
-        for number, questions in samples.missing(step).items() if panel.judge.model is None else ():
-            for reply in replies(questions, panel.asking.answers.log, number):
-                answer = reply.message
-                passes = answer is not None and panel.judge.passes(reply.question.case.answer, answer)
-                samples.known[reply.question.key, reply.number] = passes
-                kept[reply.question.key, reply.number] = reply.micro_usd or 0
-        if not samples.take(step):
-            break
-    else:
-        return Estimate(0, len(kept), 0, 0, 0, 0, sum(kept.values()))
-    lacking = next(variant for variant in step.variants if len(samples.verdicts[variant]) < step.samples)
-    asked = [placed[0] for placed in samples.upto(lacking, search.samples) if placed is not None]
+    kept = search_kept(search, samples, panel.asking.answers.log, panel.judge)
+    known, step = len(samples.known), following(samples.verdicts, search)
+    if not isinstance(step, Wanted):
+        return Estimate(0, known, 0, 0, 0, 0, kept.micro_usd)
+    asked = [placed[0] for placed in samples.upto(step.variants[0], search.samples) if placed is not None]
     each = panel.estimate(asked, times)
     done = sum(len(verdicts) >= search.samples for verdicts in samples.verdicts.values())
     variants = 2 + ceil(log2(max(1, search.variants - 1))) - done
     return each._replace(
         calls=each.calls * variants,
-        kept=len(kept),
-        spent=sum(kept.values()),
+        kept=known,
+        spent=kept.micro_usd,
         tokens_in=each.tokens_in * variants,
         most_tokens_out=each.most_tokens_out * variants,
         micro_usd=None if each.micro_usd is None else each.micro_usd * variants,

@@ -8,10 +8,11 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from stenolog.adapters.conversation.queries.backwards import backwards
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError, InvalidEventError
-from stenolog.domain.events import AssistantMessage
+from stenolog.domain.events import AssistantMessage, UserMessage
 from stenolog.domain.values import PositionRange
 from stenolog.projections.analysis.drift import RoleDrift
 from stenolog.projections.analysis.retry import NO_CHANGE, Case, Change, Here, cases, retried
@@ -83,6 +84,25 @@ def case_at(conversation: Conversation, address: str, at: int | None) -> Case:
         return asked[-1]
     empty = AssistantMessage(agent=where.agent, task=where.task)
     return Case(conversation.name, where, head + 1, own_api(conversation, address), empty)
+
+
+def default_ends(conversation: Conversation, case: Case) -> tuple[int, int]:
+    """Return the first entry, and the last before the message that began the turn of a call.
+
+    Without the entries of a turn, which follow one from the other, nothing could be sent.
+    """
+    agent = case.lane.agent
+    for entry in backwards(conversation, min(case.view, conversation.position)):
+        match entry.event:
+            case UserMessage(to=to) if not to or agent in to:
+                break
+            case AssistantMessage(agent=author, to=to) if author != agent and agent in to:
+                break
+            case _:
+                pass
+    else:
+        return 1, case.view - 1
+    return 1, entry.position - 1 if entry.position > 2 else case.view - 1
 
 
 def is_answered(case: Case) -> bool:

@@ -12,6 +12,7 @@ from .axes import Axis, Variant
 
 if TYPE_CHECKING:
     from stenolog.adapters.asking import Panel
+    from stenolog.adapters.conversation.log import Log
 
 ANSWERS = ("more answers pass", "fewer answers pass")
 
@@ -79,6 +80,22 @@ class AnswerSearch:
         found, micro_usd, is_cut = await search_by_asking(self.search, Samples(self._question), panel)
         return Judged(self.axis, panel.judge.name, ANSWERS, found, self.search.confidence, micro_usd, is_cut)
 
+    def so_far(self, log: Log) -> Judged | None:
+        """Return what the answers kept beside a log say, by their calls; None if an end has none."""
+        from stenolog.adapters.asking import BY_CALLS
+        from stenolog.adapters.asking.answers import open_beside
+        from stenolog.adapters.asking.searching import Samples, search_kept
+
+        samples = Samples(self._question)
+        with open_beside(log) as answers:
+            if answers is None:
+                return None
+            found, micro_usd, is_cut = search_kept(self.search, samples, answers, BY_CALLS)
+        # Those to the unchanged request may be of another question.
+        if sum(any(each is not None for each in some) for some in samples.verdicts.values()) < 2:
+            return None
+        return Judged(self.axis, BY_CALLS.name, ANSWERS, found, self.search.confidence, micro_usd, is_cut)
+
     def _question(self, variant: int, sample: int) -> Question | None:
         axis, number = self.axis, sample % len(self.axis.cases)
         request, case = axis.request(variant, number), axis.cases[number]
@@ -109,7 +126,7 @@ def _hindrance(judged: Judged) -> list[str]:
     if ends := [axis.variants[at].name for at in (found.before, found.after) if at in mute]:
         return [f"no request can be sent at {' and '.join(ends)}"]
     if judged.is_cut:
-        return ["the budget has no room for another answer"]
+        return ["it takes more answers than there are"]
     if found.verdict == "undecided" and {*range(found.before + 1, found.after)} <= {*mute}:
         return ["no request can be sent between them"]
     return [] if judged.confidence is None else ["to say more, ask more often"]

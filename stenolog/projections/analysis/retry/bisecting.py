@@ -75,6 +75,11 @@ def following(verdicts: Mapping[int, Verdicts], search: Search) -> Wanted | Bise
     More verdicts never reverse an earlier step, so a search that was interrupted goes on where it was.
     """
     before, after = 0, search.variants - 1
+    # An end that cannot be judged is none.
+    while before < after and _is_mute(verdicts.get(before)):
+        before += 1
+    while before < after and _is_mute(verdicts.get(after)):
+        after -= 1
     sign = _difference(verdicts, before, after, search)
     if not sign:
         return _more(verdicts, (before, after), search, Bisection("no difference", before, after))

@@ -39,7 +39,7 @@ class BisectOptions(NamedTuple):
 
 def entries_axis(log: Log, options: BisectOptions) -> Axis:
     """Return the entries before a call's request."""
-    from stenolog.apps.views.axes import case_at, is_answered, of_entries
+    from stenolog.apps.views.axes import case_at, default_ends, is_answered, of_entries
 
     if len(options.targets) > 1 or options.sample:
         raise click.UsageError(
@@ -54,7 +54,7 @@ def entries_axis(log: Log, options: BisectOptions) -> Axis:
     if options.between:
         first, last = (resolve(conversation, word) for word in options.between)
     else:
-        first, last = 1, case.view - 1
+        first, last = default_ends(conversation, case)
     return of_entries(conversation, case, first, last)
 
 

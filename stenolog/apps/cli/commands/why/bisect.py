@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stenolog.apps.views.axes import Axis
 
 
-@command("bisect", example="stenolog bisect demo --agent coder --holds pytest")
+@command("bisect", example='stenolog bisect demo --agent coder --holds "mail.py first"')
 @click.option("--between", nargs=2, metavar="A B", help="The first and the last to try.")
 @click.option("--team", type=PLAIN_FILE, help="Try the commits of this team file, not entries.")
 @click.option("--releases", metavar="CLIENT", help="Try a recorded program's releases; alone: list them.")
