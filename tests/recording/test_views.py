@@ -179,16 +179,19 @@ def test_a_change_leaves_the_form_of_a_program_but_for_what_it_concerns(tap: Tap
     means, case = Here(blobs=tap.log.blobs), cases(log)[-1]
     key = format_of(api).messages
     sent = built(case, log, means=means).body
-    poet, short, none = (
+    asked = next(entry.position for entry in log if getattr(entry.event, "text", "") == QUESTIONS[0])
+    poet, short, none, edited = (
         built(case, log, change, means).body
         for change in (
             Change(card={"persona": "You are a poet."}),
             Change(policy=LastN(1)),
             Change(policy=LastN(99)),
+            Change(edits={asked: "Is it hot?"}),
         )
     )
 
     assert compact(none) == compact(sent)
+    assert written(edited).replace(b"Is it hot?", QUESTIONS[0].encode()) == written(sent)
     changed = {name for name in {*poet, *sent} if poet.get(name) != sent.get(name)}
     assert len(changed) == 1
     assert "You are a poet." in json.dumps(poet)
