@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -152,8 +153,11 @@ def test_what_fails_as_it_would_again_is_an_answer_and_an_outage_ends_the_asking
         assert len(refused) == 8
         down = Provider(lambda prompt: "network")
         left = asked(log, down, given, times=3, retries=RetryPolicy(attempts={"network": 2}), at_once=1)
-        assert [each.is_final for each in left] == [True] * 8 + [False]
-        assert len(down.prompts) == 2, "it was tried again once, and then nothing else"
+        assert [each.is_final for each in left] == [True] * 8 + [False] * 3
+        assert len(down.prompts) == 3 * 2, "three were each tried again once, and then nothing else"
+        refusing = Provider(lambda prompt: "unauthorized")
+        asked(log, refusing, given, times=3, at_once=1)
+        assert len(refusing.prompts) == 1
         assert len(asked(log, Provider(), given, times=3)) == 12
 
 
@@ -257,6 +261,22 @@ def test_a_model_judges_within_the_same_budget_and_its_words_are_kept() -> None:
     assert (len(provider.prompts), judging.remaining) == (4, 0)
     shown = judging.prompts[0].body["messages"][-1]["content"]
     assert all(part in shown for part in ("Look at 0.", "<recorded>\n0\n</recorded>", "look({})"))
+
+
+def test_answers_of_another_day_are_noticed() -> None:
+    today = [datetime(2026, 11, 1, tzinfo=UTC)]
+    given = questions(2)
+    with stenolog.open(":memory:", clock=lambda: today[0]) as log:
+
+        async def days(number: int) -> int:
+            async with Panel(Provider(), log, prices=PRICES) as panel:
+                await panel.verdicts(given[:number], 1)
+                return panel.days_apart
+
+        assert asyncio.run(days(1)) == 0
+        today[0] += timedelta(days=20, hours=3)
+        assert asyncio.run(days(1)) == 0
+        assert asyncio.run(days(2)) == 20
 
 
 def test_judges_have_names(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -38,6 +39,7 @@ class Kept(NamedTuple):
     outcome: Outcome
     micro_usd: int | None
     attempts: int
+    time: datetime
 
 
 class AnswerLog:
@@ -62,9 +64,8 @@ class AnswerLog:
             if isinstance(number, int):
                 before = found.get(number)
                 known = [each for each in (before and before.micro_usd, cost) if isinstance(each, int)]
-                found[number] = Kept(
-                    event, sum(known) if known else None, 1 + (before.attempts if before else 0)
-                )
+                attempts = 1 + (before.attempts if before else 0)
+                found[number] = Kept(event, sum(known) if known else None, attempts, entry.time)
         return found
 
     def settle_dead(self, most: Iterable[tuple[Question, int | None]]) -> None:
@@ -175,7 +176,7 @@ def reply(question: Question, number: int, kept: Kept) -> Reply:
     """Return what is kept as a reply."""
     event = kept.outcome
     said, failed = (event, None) if isinstance(event, AssistantMessage) else (None, event)
-    return Reply(question, number, said, failed, kept.micro_usd)
+    return Reply(question, number, said, failed, kept.micro_usd, kept.time)
 
 
 @contextmanager

@@ -44,6 +44,8 @@ Outcomes: TypeAlias = AsyncGenerator[tuple[Question, int, Kept], None]
 Models: TypeAlias = Model | Callable[[Question], Model]
 """The model to ask, or the one of each question."""
 RETRIES = RetryPolicy()
+FAILURES = 3
+"""Calls that fail in a row before the provider counts as down; one may fail for its length."""
 
 
 class Due(NamedTuple):
@@ -121,8 +123,8 @@ class Asking:
     """Asking within one budget, for `async with`: the money spent and reserved, and the calls under way.
 
     A call begins only if its highest price still fits the budget; if one does not fit, nothing more is
-    asked. Nor is it after an error that says nothing about a request, when all its retries have failed. The
-    next start goes on.
+    asked. Nor is it after three calls in a row that failed, retries and all, with errors that say nothing
+    about a request. The next start goes on.
     """
 
     def __init__(
@@ -147,8 +149,8 @@ class Asking:
         self.costs: dict[tuple[str, int], int] = {}
         """Micro-dollars spent on each answer, kept ones too, by its question's key and its number."""
         self.reserved = 0
-        self.is_over = False
-        """True after an error for which no other call would fare better."""
+        self.failed = 0
+        """The calls in a row that failed, retries and all, with errors that say nothing about a request."""
         self._thread = LogThread()
 
     async def __aenter__(self) -> Self:
@@ -231,7 +233,7 @@ class Asking:
     def _begins(self, question: Question) -> bool:
         """Reserve a call's highest price, and return whether it may begin."""
         most = self.most[question.key] or 0
-        if self.is_over or not self._fits(most):
+        if self.failed >= FAILURES or not self._fits(most):
             return False
         self.reserved += most
         return True
@@ -249,10 +251,19 @@ class Asking:
             cost = paid if cost is None else cost + (paid or 0)
             self.costs[question.key, number] += paid or 0
             if is_final(event) or wait is None or not self._fits(0):
-                self.is_over = self.is_over or not (is_final(event) or wait is not None)
+                self._note(event, is_given_up=wait is None)
                 self.reserved -= most or 0
-                return question, number, Kept(event, cost, before + attempt)
+                ended = self.answers.log.edge.clock()
+                return question, number, Kept(event, cost, before + attempt, ended)
             await self.world.sleep(wait)
+
+    def _note(self, event: Outcome, *, is_given_up: bool) -> None:
+        """Note an outcome: after several failures in a row, or with a refused key, no other call is made."""
+        if is_final(event):
+            self.failed = 0
+        elif is_given_up:
+            refused = isinstance(event, LlmError) and event.category == "unauthorized"
+            self.failed += FAILURES if refused else 1
 
     async def _attempt(self, due: Due, attempt: int) -> tuple[Outcome, int | None, float | None]:
         """Make one call and append its outcome; return it, its cost, and the wait until a retry."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from datetime import datetime
 from typing import Any, Self, TypeAlias
 
 from stenolog.adapters.conversation.log import Log
@@ -38,6 +39,8 @@ class Panel:
         self._model = model
         self.missing = 0
         """The answers, and judgements of answers, that the last verdicts lack: they were not asked for."""
+        self._first: datetime | None = None
+        self._last: datetime | None = None
         self._judging: set[str] = set()
         self.asking = Asking(self._model_of, budget_micro_usd, answers, **options)
 
@@ -46,6 +49,11 @@ class Panel:
 
     async def __aexit__(self, *_: object) -> None:
         await self.asking.__aexit__()
+
+    @property
+    def days_apart(self) -> int:
+        """The whole days between the oldest and the newest answer: a provider may change its model."""
+        return (self._last - self._first).days if self._first and self._last else 0
 
     def estimate(self, questions: Iterable[Question], times: int) -> Estimate:
         """Return what the verdicts would take, without asking; a judge's answers as if none were kept."""
@@ -89,6 +97,8 @@ class Panel:
         async with aclosing(self.asking.replies(questions, times)) as replies:
             async for reply in replies:
                 self.seen(reply)
+                self._first = min(self._first or reply.time, reply.time)
+                self._last = max(self._last or reply.time, reply.time)
                 yield reply
 
     def _passes(self, reply: Reply) -> bool:

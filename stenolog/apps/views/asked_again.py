@@ -47,6 +47,7 @@ class AskedAgain(NamedTuple):
     `pairs` are those of the calls whose request the change alters; `unaltered` counts the others, which a
     change cannot affect. `left_out` have no answer to compare with, or cannot be sent. `missing` answers were
     not asked for: the budget ended, or the provider was down. Without a change, `judged` is None.
+    `days_apart` are those between the oldest and the newest answer.
     """
 
     change: str
@@ -60,6 +61,7 @@ class AskedAgain(NamedTuple):
     micro_usd: int
     again: Interval
     judged: Judged | None
+    days_apart: int = 0
 
     @property
     def failed(self) -> bool:
@@ -118,6 +120,7 @@ def asked_again(
     confidence: float,
     missing: int,
     micro_usd: int,
+    days_apart: int = 0,
 ) -> AskedAgain:
     """Return the verdict on the answers to all calls."""
     pairs = []
@@ -130,7 +133,7 @@ def asked_again(
     )
     found = judged(given, confidence) if change else None
     left = (asked.unaltered, asked.left_out, missing, micro_usd)
-    return AskedAgain(change, judge, times, confidence, tuple(pairs), *left, again, found)
+    return AskedAgain(change, judge, times, confidence, tuple(pairs), *left, again, found, days_apart)
 
 
 def kept_again(corpus: Corpus, change: Change) -> AskedAgain | None:
@@ -221,6 +224,7 @@ def asked_data(found: AskedAgain) -> dict[str, Any]:
         "left_out": found.left_out,
         "missing": found.missing,
         "micro_usd": found.micro_usd,
+        "days_apart": found.days_apart,
     }
 
 

@@ -17,7 +17,7 @@ MARKS = {"regressed": ("✗ ", "red"), "improved": ("✓ ", "green")}
 def asked_answer(found: AskedAgain) -> CommandResult:
     """Return the answer of calls that were asked again."""
     notes = tuple(_notes(found))
-    said = tuple(each for each in notes if each.code in ("missing", "no-calls", "left-out"))
+    said = tuple(each for each in notes if each.code in ("missing", "no-calls", "left-out", "old-answers"))
     return CommandResult(asked_data(found), lambda: asked_drawn(found), found.failed, notes, messages=said)
 
 
@@ -58,5 +58,8 @@ def _notes(found: AskedAgain) -> Iterator[Diagnostic]:
     if found.left_out:
         words = f"{counted(found.left_out, 'call')} left out: no answer recorded, or nothing to send"
         yield Diagnostic("note", "left-out", words)
+    if found.days_apart:
+        words = f"the answers are up to {counted(found.days_apart, 'day')} apart"
+        yield Diagnostic("warning", "old-answers", f"{words}: a provider may have changed its model since")
     if not found.pairs and not found.unaltered:
         yield Diagnostic("warning", "no-calls", "no recorded call to ask")

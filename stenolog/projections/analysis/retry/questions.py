@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ class Question(NamedTuple):
 class Reply(NamedTuple):
     """One answer to a question, the one of this `number` from 1, or the error in its place.
 
-    `micro_usd` is what it cost with all its attempts; None: not known.
+    `micro_usd` is what it cost with all its attempts; None: not known. `time` is that of its end.
     """
 
     question: Question
@@ -36,6 +37,7 @@ class Reply(NamedTuple):
     message: AssistantMessage | None
     error: LlmError | None
     micro_usd: int | None
+    time: datetime
 
     @property
     def is_final(self) -> bool:

@@ -121,7 +121,7 @@ def _ask_again(
     async def verdicts(panel: Panel) -> AskedAgain:
         found = await panel.verdicts(calls.questions, times)
         terms: dict[str, Any] = {"judge": panel.judge.name, "times": times, "confidence": asking.confidence}
-        terms |= {"missing": panel.missing, "micro_usd": panel.asking.spent}
+        terms |= {"missing": panel.missing, "micro_usd": panel.asking.spent, "days_apart": panel.days_apart}
         return asked_again(calls, found, change=change, **terms)
 
     return asked_answer(
