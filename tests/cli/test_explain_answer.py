@@ -23,6 +23,7 @@ from stenolog.apps.views.answer_causes import (
     kept_causes,
 )
 from stenolog.errors import InvalidEventError
+from stenolog.events import Origin
 from stenolog.models import MODELS, Model, ModelRequest, ModelResponse
 from stenolog.projections.analysis.retry.halving import Terms
 from tests.random_cases import seeds
@@ -129,6 +130,18 @@ def test_only_an_answer_of_a_model_can_be_explained() -> None:
         talk = recorded(log, Random(1), "anthropic")
         with pytest.raises(InvalidEventError, match="at 1: expected an answer of a model, found mode_switch"):
             answer_in_parts(talk, 1)
+
+
+def test_an_answer_in_several_messages_is_explained_at_each_of_them(cli: Callable[..., Any]) -> None:
+    with stenolog.open("talks.db") as log:
+        log["demo"].append(UserMessage(text="Hi.", to=["coder"]))
+        for text in ("One", "Two"):
+            source = Origin(system="claude-code", id="r1")
+            log["demo"].append(AssistantMessage(agent="coder", text=text, source=source))
+    found = [cli("explain", "answer", "demo", at, "--json").data for at in ("3", "4")]
+
+    assert found[0] == found[1]
+    assert (found[0]["position"], [part["name"] for part in found[0]["parts"]]) == (3, ["2"])
 
 
 class Careful(Model):

@@ -32,6 +32,7 @@ request demo --agent coder --json
 request demo --agent coder --diff call
 explain demo 5
 explain text parser
+explain answer demo 7
 explain text parser --json
 search parser
 search parser --json

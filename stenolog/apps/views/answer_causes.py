@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+from stenolog.domain.entry import Entry
 from stenolog.domain.errors import InvalidEventError
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.lanes.state import address
+from stenolog.domain.lanes.triggers import response_of
 from stenolog.projections.analysis.retry import (
+    Case,
     Comparison,
     Estimate,
     Here,
@@ -55,13 +58,24 @@ def answer_in_parts(conversation: Conversation, position: int) -> Divided:
     Raises `InvalidEventError` if no model call is there, `CallerError` if its request cannot be built.
     """
     log = list(conversation.entries())
-    case = next((each for each in cases(log) if each.position == position), None)
+    case = _case_at(cases(log), log[position - 1])
     if case is None:
         kind = log[position - 1].event.kind
         raise InvalidEventError(
             f"{conversation.name!r} at {position}: expected an answer of a model, found {kind}"
         )
     return divided(case, log, Here(**means(conversation)))
+
+
+def _case_at(calls: Sequence[Case], entry: Entry) -> Case | None:
+    """Return the call whose answer is at an entry, or goes on there: it is where its first message is."""
+    response = response_of(entry.event) if isinstance(entry.event, AssistantMessage) else ""
+    for case in reversed(calls):
+        answer = case.answer
+        goes_on = isinstance(answer, AssistantMessage) and response and response_of(answer) == response
+        if case.position == entry.position or (goes_on and case.position < entry.position):
+            return case
+    return None
 
 
 def last_answer(conversation: Conversation, agent: str | None) -> int:
