@@ -149,6 +149,19 @@ def test_what_runs_had_read_before_they_part_has_the_entries_of_both(
     assert '/c/one?at=5"' in page
 
 
+def test_the_requests_of_runs_on_two_apis_are_compared_on_one(cli: Callable[..., Any]) -> None:
+    with stenolog.open("talks.db") as log:
+        for name, api in (("one", "anthropic"), ("two", "openai-chat")):
+            talk = log[name]
+            talk.join("coder", model="some-model")
+            talk.append(UserMessage("Ship it.", to=["coder"]))
+            receipt = talk.request("coder", api=api).receipt
+            talk.append(AssistantMessage(agent="coder", text=f"Shipped by {name}.", receipt=receipt))
+
+    assert cli("compare", "one", "two", "--json").data["requests"]["equal"]
+    assert "the same was read" in cli("compare", "one", "two").out
+
+
 # One wording: every command, page and file that shows a tool call says the same of what came of it.
 
 

@@ -116,10 +116,13 @@ def _requests(
     answer: Divergence,
 ) -> Difference:
     """Return the difference of the requests before an answer that both gave."""
-    one, other = (
-        AskedRequest(talk, lane, view, None, None, ()).request()
+    asked, asked_later = (
+        AskedRequest(talk, lane, view, None, None, ())
         for talk, lane, view in zip(runs, answer.lanes, answer.views, strict=True)
     )
+    one, other = asked.request(), asked_later.request()
+    if one.api != other.api:  # two forms of one request differ everywhere
+        one = asked._replace(api=other.api.partition("@")[0], as_built=True).request()
     card = runs[0].settings(at=answer.views[0]).cards.get(one.agent)
     return Difference(one, other, prompt_difference(one, other, logs, comparison, card), None, None)
 

@@ -60,7 +60,7 @@ def _answer(found: TwoRuns) -> Iterator[Piece]:
     yield heading("What was read before it")
     diff = found.requests.diff
     yield from difference_drawn(diff, found.requests.before, found.requests.after)
-    if not diff.changes:
+    if not (diff.changes or diff.around):
         yield line(("the same was read: the model answered otherwise", "yellow"))
 
 

@@ -13,6 +13,7 @@ from itertools import zip_longest
 from typing import NamedTuple, TypeVar
 
 from stenolog.domain.entry import Entry
+from stenolog.domain.lanes.state import address
 from stenolog.domain.parts import says_something
 from stenolog.projections.messages.json_fields import same_from_start
 from stenolog.projections.views.tool_pairs import CallKey
@@ -118,8 +119,8 @@ def compared(before: Sequence[Step], after: Sequence[Step], shared: int = 0) -> 
 
 def _of_agent(found: Iterable[Step], agent: str) -> Iterator[Step]:
     for step in found:
-        whose = step.lane or (step.call.agent if step.call else "")
-        if not agent or whose.partition("/")[0] == agent or step.reaches(agent):
+        whose = step.lane or (address(step.call.agent, step.call.task) if step.call else "")
+        if agent in ("", whose, whose.partition("/")[0]) or step.reaches(agent):
             yield step
 
 
