@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
 
+import stenolog
 from stenolog import (
+    Agent,
     AgentCard,
     AssistantMessage,
     Entry,
     Event,
     LlmError,
     ModeSwitch,
+    Team,
     TextPart,
     Tool,
     ToolCall,
@@ -22,12 +26,18 @@ from stenolog import (
     UserMessage,
 )
 from stenolog.analysis import Certificate, certify
+from stenolog.apps.views.certificates import Asked
+from stenolog.apps.views.certificates import certified as certified_in
 from stenolog.context import LastN, SinceLastTurn, TruncateToolOutput
+from stenolog.engine import AgentTool, AutoRecall
 from stenolog.errors import AgentNotFoundError, CallerError, PositionNotFoundError, StenologError
 from stenolog.events import PositionRange, Unknown, WorkflowRun
+from stenolog.models import Scripted
 from stenolog.parts import FilePart, ImagePart
 from stenolog.requests import COUNTERS, build
+from stenolog.tools import recall_from
 from tests.analysis.canaries import BLOBS, CANARY, SECRET, SHA, SPY, case
+from tests.engine.given import run, run_team
 from tests.random_cases import seeds
 from tests.requests.given import log
 
@@ -131,6 +141,28 @@ def test_whatever_way_it_goes_no_certificate_is_given(path: str) -> None:
     certificate = found(*PATHS[path])
 
     assert certificate.shown
+
+
+@pytest.mark.parametrize("how", ["recall", "automatic recall", "delegate", "hand-off", "nothing"])
+def test_what_an_agent_at_work_was_really_sent_is_not_certified(how: str) -> None:
+    secret = f"Where the bird is: {'far away, ' * 200}and {CANARY}."
+    recalls = ToolCall(id="c1", name="recall", arguments='{"query": "bird"}')
+    asks = ToolCall(id="c1", name=f"ask_{SPY}", arguments=json.dumps({"task": secret}))
+    hands_on = ToolCall(id="c1", name=f"transfer_to_{SPY}", arguments=json.dumps({"message": secret}))
+    spy = Scripted(*[[recalls]] * (how == "recall"), "Well.")
+    agents = {
+        "automatic recall": [Agent(SPY, spy, recall=AutoRecall("vault"))],
+        "delegate": [Agent("ann", Scripted([asks], "Done."), tools=[AgentTool(Agent(SPY, spy))])],
+        "hand-off": [Agent("ann", Scripted([hands_on], "Done."), handoffs=[SPY]), Agent(SPY, spy)],
+    }.get(how, [Agent(SPY, spy, tools=[recall_from("vault")])])
+    with stenolog.open(":memory:") as opened:
+        known, talk = opened["vault"].append(UserMessage(text=secret)), opened["talk"]
+        run(run_team(Team(agents), talk, "Where is the bird?", to=[agents[0].name]))
+
+        sent = any(secret[:60] in json.dumps(prompt.body) for prompt in spy.prompts)
+        found = certified_in(talk, SPY, Asked((known,), (), 0, talk.position))
+        assert spy.prompts
+        assert (sent, found.is_given) == (how != "nothing", how == "nothing")
 
 
 def test_what_a_request_was_sent_under_another_policy_counts() -> None:

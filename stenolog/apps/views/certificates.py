@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from stenolog._version import __version__
 from stenolog.adapters.store.contract.values import Stream
 from stenolog.domain.errors import AgentNotFoundError, CallerError, InvalidEventError
+from stenolog.domain.events import ModeSwitch
 from stenolog.domain.lanes.state import runs_in_words
+from stenolog.domain.values import ConversationRef
 from stenolog.projections.analysis.certificate.certify import Certificate, Showing, Unproved, certify
 from stenolog.projections.analysis.certificate.subject import HOWS
 from stenolog.projections.analysis.quotes import PIECE
@@ -25,7 +27,7 @@ from .lanes import means
 from .positions import position_ranges
 
 if TYPE_CHECKING:
-    from stenolog.adapters.conversation.log import Conversation
+    from stenolog.adapters.conversation.log import Conversation, Log
     from stenolog.domain.entry import Entry
 
 VERSION = 1
@@ -59,8 +61,10 @@ class Part(NamedTuple):
 
 
 class Certified(NamedTuple):
-    """The result in a conversation, and then in its forks."""
+    """The result about an agent in a conversation, its forks, and those that it began."""
 
+    conversation: str
+    agent: str
     asked: Asked
     parts: tuple[Part, ...]
     strict: bool = False
@@ -108,25 +112,49 @@ def head_at(conversation: Conversation, written: str, resolve: Callable[[str], i
 def certified(
     conversation: Conversation, agent: str, asked: Asked, *, strict: bool = False, everywhere: bool = False
 ) -> Certified:
-    """Return whether an agent was sent what is asked, in forks too; `everywhere`: in all conversations.
+    """Return whether an agent was sent what is asked, in forks and delegated work too.
 
-    Raises as `certify`.
+    `everywhere`: in all conversations. Raises as `certify`.
     """
-    return Certified(asked, tuple(_parts(conversation, agent, asked, everywhere)), strict)
+    parts = []
+    for talk, first, last in _places(conversation, asked, everywhere):
+        # An agent may be in some of them only.
+        with suppress(AgentNotFoundError):
+            parts.append(_part(talk, agent, asked, first, last))
+    if not parts:
+        parts = [_part(conversation, agent, asked, asked.first, asked.last)]
+    return Certified(conversation.name, agent, asked, tuple(parts), strict)
 
 
-def _parts(conversation: Conversation, agent: str, asked: Asked, everywhere: bool) -> Iterator[Part]:
-    yield _part(conversation, agent, asked, asked.first, asked.last)
-    log = conversation.log
-    for name in log.names(archived=True) if everywhere else ():
-        with suppress(AgentNotFoundError):
-            if name != conversation.name and log[name].position:
-                yield _part(log[name], agent, asked, 0, log[name].position)
-    for fork, after in () if everywhere else _forks(conversation):
-        # An agent that is in the parent alone is sent nothing in a fork.
-        with suppress(AgentNotFoundError):
-            if after <= asked.last:
-                yield _part(fork, agent, asked, max(asked.first, after), fork.position)
+def _places(
+    conversation: Conversation, asked: Asked, everywhere: bool
+) -> Iterator[tuple[Conversation, int, int]]:
+    """Yield the conversations to look in, each with the positions between which to look."""
+    yield conversation, asked.first, asked.last
+    log, name = conversation.log, conversation.name
+    if everywhere:
+        yield from ((log[each], 0, log[each].position) for each in log.names(archived=True) if each != name)
+        return
+    forks = [(fork, after) for fork, after in _forks(conversation) if after <= asked.last]
+    yield from ((fork, max(asked.first, after), fork.position) for fork, after in forks)
+    digests = {entry.digest for entry in conversation.entries(at=asked.last)}
+    digests |= {entry.digest for fork, after in forks for entry in fork.entries(after)}
+    yield from ((child, 0, child.position) for child in _begun(log, digests))
+
+
+def _begun(log: Log, digests: set[str]) -> Iterator[Conversation]:
+    """Yield the conversations that began at one of some entries, as for a delegated task, and so on."""
+    links = {
+        name: entry.event.parent.digest
+        for name in log.names(archived=True)
+        for entry in log[name].entries(at=1)
+        if isinstance(entry.event, ModeSwitch) and isinstance(entry.event.parent, ConversationRef)
+    }
+    while found := [name for name, digest in links.items() if digest in digests]:
+        for name in found:
+            del links[name]
+            digests |= {entry.digest for entry in log[name].entries()}
+            yield log[name]
 
 
 def _part(conversation: Conversation, agent: str, asked: Asked, first: int, last: int) -> Part:
@@ -151,19 +179,20 @@ def _forks(conversation: Conversation) -> Iterator[tuple[Conversation, int]]:
 
 def statement(found: Certified) -> str:
     """Return the result in a sentence."""
-    one, asked = found.parts[0].found, found.asked
+    agent, asked = found.agent, found.asked
     named = [f"entry {runs_in_words(runs([entry.position for entry in asked.entries]))}"] * bool(
         asked.entries
     )
     named += [f"a text of {len(text)} characters" for text in asked.texts]
     words = " and ".join(named)
-    others = f" and of {counted(len(found.parts) - 1, 'other')}" if found.parts[1:] else ""
-    place = f"from {asked.first} to {asked.last} of {found.parts[0].conversation}{others}"
+    number = sum(part.conversation != found.conversation for part in found.parts)
+    others = f" and of {counted(number, 'other')}" if number else ""
+    place = f"from {asked.first} to {asked.last} of {found.conversation}{others}"
     if found.is_given:
-        return f"{one.agent} was never sent {words}, nor an entry that quotes it, {place}"
+        return f"{agent} was never sent {words}, nor an entry that quotes it, {place}"
     if any(part.found.shown for part in found.parts):
-        return f"{one.agent} was sent {words}, or could have been, {place}"
-    return f"nobody can say if {one.agent} was sent {words}, {place}"
+        return f"{agent} was sent {words}, or could have been, {place}"
+    return f"nobody can say if {agent} was sent {words}, {place}"
 
 
 def reasons(found: Certificate) -> Iterator[tuple[Showing | Unproved, str]]:
@@ -207,7 +236,7 @@ def certificate_data(found: Certified) -> dict[str, Any]:
         "certificate": VERSION,
         "given": found.is_given,
         "statement": statement(found),
-        "agent": found.parts[0].found.agent,
+        "agent": found.agent,
         "never": {
             "entries": [
                 {

@@ -138,22 +138,22 @@ class Subject:
                 continue
 
     def _read_again(self, log: Sequence[Entry], quoting: Collection[int]) -> Iterator[int]:
-        """Yield the results of calls that name one of the entries' outputs, or recalled one of them."""
+        """Yield the results of calls that name an output of the entries, and what was recalled of them."""
         if not self._places:
             return  # a part of an output that has a text is not the text
         found, names, calls = {*self.positions, *quoting}, set[str](), pair(log).calls
         at = {entry.position: entry for entry in log}
         for entry in log:
-            if isinstance(entry.event, ToolResult):
-                call = calls.get(entry.position)
-                made = at[call.position].event if call is not None else None
-                asked = getattr(made, "tool_calls", ())[call.nth].arguments if call is not None else ""
-                recalled = {*self._places, *((entry.conversation, position) for position in found)}
-                if any(name in each for each in readings(asked) for name in names) or (
-                    recalled & _recalled(entry.event)
-                ):
-                    found.add(entry.position)
-                    yield entry.position
+            call = calls.get(entry.position)
+            made = at[call.position].event if call is not None else None
+            asked = getattr(made, "tool_calls", ())[call.nth].arguments if call is not None else ""
+            is_read = bool(asked) and any(name in each for each in readings(asked) for name in names)
+            if is_read or any(
+                place in self._places or (place[0] == entry.conversation and place[1] in found)
+                for place in _recalled(entry.event)
+            ):
+                found.add(entry.position)
+                yield entry.position
             if entry.position in found:
                 names |= _names_of(entry)
 
@@ -163,8 +163,8 @@ def _joined(said: Sequence[str]) -> tuple[str, ...]:
     return ("".join(said), " ".join(said)) if len(said) > 1 else ()
 
 
-def _recalled(event: ToolResult) -> set[tuple[str, object]]:
-    match event.meta:
+def _recalled(event: Event) -> set[tuple[str, object]]:
+    match getattr(event, "meta", None):
         case {"stenolog": {"recalled": [*pairs]}}:
             return {(str(one[0]), one[1]) for one in pairs if isinstance(one, list | tuple) and len(one) == 2}
         case _:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from stenolog.apps.cli.arguments.agent import agent_or_only, takes_agent
+from stenolog.apps.cli.arguments.agent import takes_agent
 from stenolog.apps.cli.arguments.database import Database
 from stenolog.apps.cli.arguments.lookup import find_conversation, open_log
 from stenolog.apps.cli.arguments.options import takes_conversation
@@ -20,6 +20,7 @@ from stenolog.apps.cli.framework import command
 from stenolog.apps.cli.lines import CommandResult, Piece, counted, when
 from stenolog.apps.cli.terminal import whole_or_not_at_all
 from stenolog.apps.views.certificates import Certified, asked_of, certificate_data, certified, reasons
+from stenolog.apps.views.lanes import only_agent
 
 
 @command("certify", example="stenolog certify demo --agent reviewer --never 3")
@@ -60,7 +61,7 @@ def certify_command(
     if everywhere and (first or last):
         raise click.UsageError("--all is of whole conversations: leave out --from and --to")
     conversation = find_conversation(open_log(db), target)
-    named = agent_or_only(conversation, agent, conversation.position)
+    named = agent or only_agent(conversation, conversation.position)
     asked = asked_of(conversation, never, first, last, partial(resolve, conversation))
     found = certified(conversation, named, asked, strict=strict, everywhere=everywhere)
     data = certificate_data(found)
