@@ -49,7 +49,7 @@ def bisect_command(
     verbose: bool,
     asking: AskOptions,
 ) -> CommandResult:
-    """Find the entry, commit or release that turned a request or its answer.
+    """Find the entry, commit or release that turned a request.
 
     By a binary search: --holds looks for a text, --ask has each call answered N times at most, and judged.
     Exits with 1 if none can be named.

@@ -58,7 +58,7 @@ def retry_command(
     against: Path | None,
     asking: AskOptions,
 ) -> CommandResult:
-    """Build recorded model calls again, as they were or with a change.
+    """Build recorded model calls again, as they were or changed.
 
     No tool runs, and no model without --ask. Exits with 1 if a request is not the one that was sent; with
     --ask, if the change is worse.
