@@ -19,7 +19,8 @@ def results_answer(found: Results, written: str = "", *, under_team: bool = Fals
     """Return the answer of what became of calls."""
     said = []
     if found.unproved:
-        words = f"{counted(found.unproved, 'call')} without a receipt: nothing says what was sent"
+        calls = counted(found.unproved, "call")
+        words = f"{calls} without a record of what was sent: a change, such as --policy, is tried on them too"
         said.append(Diagnostic("note", "unproved", words))
     elif not found.calls:
         said.append(Diagnostic("warning", "no-calls", "no recorded call to try"))

@@ -6,7 +6,7 @@ from typing import Any
 
 from stenolog.adapters.asking.answers import version_beside
 from stenolog.adapters.providers.prices import usd
-from stenolog.apps.inspect.page import Page
+from stenolog.apps.inspect.page import Page, has_request
 from stenolog.apps.inspect.query import Query
 from stenolog.apps.views.asked_again import AskedAgain, kept_again, rows, verdict_in_words, worst
 from stenolog.apps.views.envelope import Answer
@@ -82,8 +82,4 @@ def twin(query: Query) -> Answer:
     return Answer(results_data(found), (), found.failed)
 
 
-def _has_calls(query: Query) -> bool:
-    return bool(query.index.agents)
-
-
-page = Page("retry", view, twin, link="Try a change", rank=8, is_more=True, applies=_has_calls)
+page = Page("retry", view, twin, link="Try a change", rank=8, is_more=True, applies=has_request)
