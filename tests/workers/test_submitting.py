@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -11,6 +12,8 @@ import pytest
 
 import stenolog
 from stenolog import Agent, Team, UserMessage
+from stenolog.apps.serve.service import Service
+from stenolog.apps.workers.submitting import waking
 from stenolog.errors import AgentNotFoundError, CallerError, DuplicateIdError, OperationalError, StoreError
 from stenolog.models import Scripted
 from stenolog.tools import tool
@@ -44,6 +47,20 @@ async def test_a_worker_answers_what_was_submitted(address: str) -> None:
         assert texts(log["demo"]) == ["What is it?", "A cat.", "And this?", "A dog."]
         said = [log["demo"].entry(position).event for position in (first, second)]
         assert said == [UserMessage("What is it?"), UserMessage("And this?")]
+
+
+@pytest.mark.parametrize("method", ["append", "submit"])
+async def test_what_other_languages_say_through_a_server_wakes_a_worker(address: str, method: str) -> None:
+    said = {"kind": "user_message", "event": {"text": "And this?"}}
+    with stenolog.open(address) as log, stenolog.open(address) as elsewhere:
+        async with working(log, answering("A cat.", "A dog.")):
+            await submit(log["demo"], "What is it?")
+            await until(lambda: "A cat." in texts(log["demo"]))
+            service = Service(elsewhere, wake=waking)
+            given = {"conversation": "demo", **({"events": [said]} if method == "append" else said)}
+            await asyncio.to_thread(service.call, method, json.dumps(given).encode())
+            await until(lambda: "A dog." in texts(log["demo"]))
+            service.close()
 
 
 async def test_what_was_submitted_before_a_worker_began_is_answered(address: str) -> None:

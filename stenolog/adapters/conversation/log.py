@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
@@ -111,7 +112,6 @@ class Log(LogHandle):
     def _repr_html_(self) -> str:
         from .queries.overviews import log_table  # late: few programs show one
 
-        # Of many, the last ones are shown.
         return log_table(self.path, self.names(order="latest")[::-1], self.__getitem__)
 
     def search(
@@ -276,21 +276,12 @@ class Conversation(ReadableConversation):
                 continue
 
     def submit(self, command: Event, *, id: str | None = None) -> list[Entry]:
-        """Append a command and its consequences, if the state allows it.
+        """Append a command and its consequences, if the state allows it when they are appended.
 
-        Decided on the state, and appended at that position; decided again if another append was first. With
-        an `id`, that of the command's entry, a repeated call writes nothing. Raises `IllegalCommandError` and
-        `UnsupportedVersionError`; otherwise as `append`.
+        With an `id`, that of the command's entry, a repeated call writes nothing. Raises as `append`, and
+        `IllegalCommandError`, `UnsupportedVersionError`.
         """
-        while True:
-            state = self.state()
-            if id is not None and (standing := self.entry_by_id(id)) is not None:
-                return [standing]
-            events = [NewEntry(each, id if each is command else None) for each in decide(state, command)]
-            try:
-                return self.extend(events, expected=state.position)
-            except VersionConflictError:
-                continue
+        return submit(self, command, id)
 
     def fork(
         self, after: int | None = None, name: str | None = None, pending: Pending = "close"
@@ -367,6 +358,19 @@ class Conversation(ReadableConversation):
 def new_entries(events: Iterable[Event | NewEntry]) -> list[NewEntry]:
     """Return the events as entries to be appended."""
     return [event if isinstance(event, NewEntry) else NewEntry(event) for event in events]
+
+
+def submit(
+    conversation: Conversation, command: Event, id: str | None, also: InTransaction | None = None
+) -> list[Entry]:
+    """Append as `Conversation.submit`; `also` as in `LogRecorder.append`."""
+    while True:
+        state = conversation.state()
+        if id is not None and (standing := conversation.entry_by_id(id)) is not None:
+            return [standing]
+        new = (NewEntry(each, id if each is command else None) for each in decide(state, command))
+        with suppress(VersionConflictError):
+            return extend(conversation, new, state.position, also=also)
 
 
 def extend(

@@ -39,7 +39,7 @@ from stenolog.domain.errors import CallerError
 
 from .faults import HTTP, InvalidParamsError, error_data, http_status, invalid_params
 from .messages import TailParams
-from .service import PROTOCOL, Method, Service
+from .service import PROTOCOL, Method, Service, Wake
 from .waiting import AT_ONCE, WAITS, Waiting
 
 LARGEST_BODY = 128 * 1024 * 1024
@@ -51,12 +51,12 @@ PATIENCE = 15.0
 """The seconds after which a quiet stream of events sends a comment, so that it is not taken for dead."""
 
 
-def application(log: Log, token: str) -> Starlette:
-    """Return the log as an application, to be run by itself or mounted.
+def application(log: Log, token: str, wake: Wake = None) -> Starlette:
+    """Return the log as an application, to be run by itself or mounted; `wake` as in `Service`.
 
     Holders of the token may read and write everything. The log stays open.
     """
-    service = Service(log, is_leased=True)
+    service = Service(log, is_leased=True, wake=wake)
     described, shown = to_json(document(service.methods)), page(service.methods)
     places, quick = Waiting(), asyncio.Semaphore(AT_ONCE)
 

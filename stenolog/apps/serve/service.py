@@ -8,22 +8,24 @@ from __future__ import annotations
 import threading
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from inspect import getdoc
 from itertools import islice
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple, TypeAlias, get_type_hints
 
 from pydantic import ValidationError
 
 from stenolog._version import __version__
-from stenolog.adapters.conversation.log import Conversation, Log
+from stenolog.adapters.conversation.log import Conversation, Log, extend, submit
 from stenolog.adapters.conversation.queries.plain_json import entry_data, event_from_json, plain, when
 from stenolog.adapters.engine.approvals import check_fit
 from stenolog.adapters.engine.journal.work import ClaimedEffect
+from stenolog.adapters.store.contract.values import InTransaction
 from stenolog.adapters.tools.calls import answered_questions, as_approved, call_at
 from stenolog.domain.base.near_names import closest
 from stenolog.domain.entry import Entry, NewEntry
 from stenolog.domain.errors import DuplicateIdError, InvalidEventError
+from stenolog.domain.events import Event, UserMessage
 from stenolog.domain.lanes import effects
 from stenolog.domain.lanes.state import OpenCall, address, decision
 from stenolog.domain.parts import ToolCall
@@ -42,6 +44,10 @@ SLICE = 0.5
 """The seconds after which a call that waits sees that the service is closed."""
 
 
+Clock: TypeAlias = Callable[[], float]
+Wake: TypeAlias = Callable[[Conversation], InTransaction | None] | None
+
+
 class Method(NamedTuple):
     """A method: name, classes of parameters and result, and its function."""
 
@@ -53,12 +59,13 @@ class Method(NamedTuple):
 
 
 class Service:
-    """A log, served. `is_leased`: owners of claims that do not call are ended (see `Owners`)."""
+    """A log, served; `is_leased`: see `Owners`; `wake` returns what wakes a worker with a message."""
 
     def __init__(
-        self, log: Log, *, is_leased: bool = False, stopwatch: Callable[[], float] = time.monotonic
+        self, log: Log, *, is_leased: bool = False, stopwatch: Clock = time.monotonic, wake: Wake = None
     ) -> None:
         self.log = log
+        self.wake = wake
         self._is_closing = threading.Event()
         self.owners = Owners(log, stopwatch, is_leased=is_leased)
         self.methods: Mapping[str, Method] = {name: _method(self, name) for name in METHODS}
@@ -96,21 +103,20 @@ class Service:
 
     def append(self, params: m.AppendParams) -> m.WrittenEntries:
         """Append events, all of them or none; with ids of their own, a repeated call writes nothing."""
-        entries = self._conversation(params).extend(new_entries(params.events), expected=params.expected)
-        return written_message(entries)
+        conversation, new = self._conversation(params), new_entries(params.events)
+        also = self._waking(conversation, [each.event for each in new])
+        return written_message(extend(conversation, new, params.expected, also=also))
 
     def submit(self, params: m.SubmitParams) -> m.WrittenEntries:
         """Append a command if the state allows it: an approval, a stop, a change of mode."""
         conversation = self._conversation(params)
         event = event_from_json(params.kind, params.event)
         check_fit(conversation, event)
-        entries = conversation.submit(event, id=params.id)
-        # Where nothing is left to do, nothing is written.
-        return (
-            written_message(entries)
-            if entries
-            else m.WrittenEntries(position=conversation.position, entries=[])
-        )
+        entries = submit(conversation, event, params.id, self._waking(conversation, [event]))
+        # If nothing is left to do, nothing is written.
+        if not entries:
+            return m.WrittenEntries(position=conversation.position, entries=[])
+        return written_message(entries)
 
     def join(self, params: m.JoinParams) -> m.Joined:
         """Have an agent take part with this card; nothing is appended if it does already."""
@@ -264,6 +270,11 @@ class Service:
 
     def _conversation(self, params: m.InConversation) -> Conversation:
         return self.log[params.conversation]
+
+    def _waking(self, conversation: Conversation, said: Sequence[Event]) -> InTransaction | None:
+        return (
+            self.wake(conversation) if self.wake and any(isinstance(e, UserMessage) for e in said) else None
+        )
 
     def _runner(self, params: m.InConversation, owner: str) -> RemoteRunner:
         return self.owners.renew(owner).runner(self._conversation(params))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -11,7 +12,7 @@ from weakref import WeakKeyDictionary
 from stenolog.adapters.conversation.log import Conversation, Log
 from stenolog.adapters.store.contract.address import is_postgres
 from stenolog.adapters.store.contract.values import Stream
-from stenolog.domain.errors import MissingExtraError
+from stenolog.domain.errors import MissingExtraError, StoreError
 
 from .queue import Advance, Queue
 from .roots import root_of
@@ -148,6 +149,21 @@ def queue_of(log: Log) -> Queue:
     if found is None:
         found = _QUEUES[log] = _in_postgres(log)
     return found
+
+
+def existing_queue(log: Log) -> Queue | None:
+    """Return the queue that a worker has made for a log; None if there is none, or the log's news wake it."""
+    if not is_postgres(log.recorder.address):
+        return None
+    from stenolog.adapters.store.postgres.recorder import PostgresLogRecorder
+
+    from .job_schema import found
+
+    assert isinstance(log.recorder, PostgresLogRecorder), "its address says so"
+    # Without its library, or the right to it, this program wakes nobody, and may append all the same.
+    with suppress(MissingExtraError, StoreError):
+        return queue_of(log) if log in _QUEUES or found(log.recorder.datastore) else None
+    return None
 
 
 def registry_of(log: Log, team: str, concurrency: int) -> WorkerRegistry:

@@ -22,13 +22,14 @@ from stenolog.adapters.engine.journal.live_state import LiveState
 from stenolog.adapters.engine.mentions import agents_by_name, mentioned_agents
 from stenolog.adapters.engine.team.start import Input, OnInput, TeamSettings, start_run
 from stenolog.adapters.store.contract.appends import check_storable
+from stenolog.adapters.store.contract.values import InTransaction
 from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import UserMessage
 from stenolog.domain.values import CallRef, Control
 
 from .queue import Queue
-from .queues import queue_of
+from .queues import existing_queue, queue_of
 from .roots import root_of
 
 TEAM = "team"
@@ -119,6 +120,15 @@ async def answer(
     opened = await opened_conversation(conversation)
     message = await asyncio.to_thread(answered, opened, call, value, by, asked)
     return await asyncio.to_thread(_record, opened, Input(message), team)
+
+
+def waking(conversation: Conversation) -> InTransaction | None:
+    """Return what wakes a worker in the transaction that appends a message; None if nothing has to.
+
+    For programs that append without `submit`. It wakes the workers of the team without another name.
+    """
+    queue = existing_queue(conversation.log)
+    return partial(_wake, queue, TEAM, conversation, LiveState(conversation)) if queue else None
 
 
 async def _control(conversation: AnyConversation, control: Control, team: str) -> int:

@@ -64,8 +64,9 @@ def serve_command(
         if stdio:
             from stenolog.apps.serve.service import Service
             from stenolog.apps.serve.stdio import serve
+            from stenolog.apps.workers.submitting import waking
 
-            serve(Service(log), sys.stdin.buffer, out.buffer)
+            serve(Service(log, wake=waking), sys.stdin.buffer, out.buffer)
         elif not mcp:
             _serve_http(log, host, port, out)
         history = _history(log, conversation, agent) if mcp else None
@@ -94,6 +95,7 @@ def _serve_http(log: Log, host: str, port: int, out: TextIO) -> None:
     try:
         from stenolog.apps.serve.http import application
         from stenolog.apps.servers.web import web_server
+        from stenolog.apps.workers.submitting import waking
     except ModuleNotFoundError as error:
         raise MissingExtraError("serve", "starlette or uvicorn") from error
     given = os.environ.get(TOKEN, "")
@@ -104,4 +106,4 @@ def _serve_http(log: Log, host: str, port: int, out: TextIO) -> None:
         print_first_line(first, out)
         where = host if host.startswith(UNIX) else url
         say(f"serving {log.path} at {where}; Ctrl-C ends it", mark="·", style="cyan")
-        web_server(application(log, token)).run(sockets=[bound])
+        web_server(application(log, token, wake=waking)).run(sockets=[bound])
