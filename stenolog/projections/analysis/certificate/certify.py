@@ -205,7 +205,7 @@ class _Search:
             before = at
         proved = self._look_at_receipts(lane, receipts)
 
-        gone = self._gone(lane, [receipts[at] for at in proved])
+        gone = self._first_wordless(lane, [receipts[at] for at in proved])
         known = {receipts[at].view for at in proved}
 
         def may_be_sent(window: Window) -> bool:
@@ -221,7 +221,7 @@ class _Search:
             full = policy(FullHistory())
             self._look_at_possible(lane, lambda window: window.position in views, known, gone, full)
 
-    def _gone(self, lane: LaneId, proved: Iterable[Receipt]) -> int:
+    def _first_wordless(self, lane: LaneId, proved: Iterable[Receipt]) -> int:
         """Return the first entry without words that the lane may have been shown; 0: none.
 
         A request that leaves out nothing, and is still the same, shows which ones it was not shown.
