@@ -89,7 +89,7 @@ def story(seed: int) -> Story:
         for name in names
     }
     pauses = dice.choice([[5, 20], [20, 120], [200, 400], [350, 900], [700, 4_000], [10, 20, 30, 2_000]])
-    return _played(dice, cards, pauses, dice.choice([1, 2, 6, 25]), dice.choice([80, 700, 3_000]))
+    return played(dice, cards, pauses, dice.choice([1, 2, 6, 25]), dice.choice([80, 700, 3_000]))
 
 
 def _policy(dice: random.Random) -> Any:
@@ -100,9 +100,18 @@ def _policy(dice: random.Random) -> Any:
     )
 
 
-def _played(
-    dice: random.Random, cards: dict[str, AgentCard], pauses: Sequence[int], parallel: int, size: int
+def played(
+    dice: random.Random,
+    cards: dict[str, AgentCard],
+    pauses: Sequence[int],
+    parallel: int,
+    size: int,
+    *,
+    turns: int = 0,
+    switches: float = 0.15,
+    daily: str = "",
 ) -> Story:
+    """Return a conversation of so many turns; `daily` is a line of the instructions for each."""
     account, bills = Account(), dict[int, Bill]()
     with stenolog.open(":memory:") as log:
         talk, now = log["t"], START
@@ -112,10 +121,13 @@ def _played(
             return talk.position
 
         tell(ModeSwitch(joins=tuple(cards), cards=dict(cards)))
-        for turn in range(dice.randrange(4, 12)):
+        for turn in range(turns or dice.randrange(4, 12)):
             name = dice.choice([*cards])
-            if dice.random() < 0.15:
+            if dice.random() < switches:
                 tell(ModeSwitch(mode=dice.choice(["agent", "chat"])))
+            if daily:
+                persona = f"{cards[name].persona}\n{daily.format(turn)}"
+                tell(ModeSwitch(cards={name: replace(cards[name], persona=persona)}))
             tell(UserMessage(text=text(dice, size), to=[name]))
             for step in range(dice.choice([1, 2, 3])):
                 api = "anthropic" if cards[name].model.startswith("claude") else "openai-chat"

@@ -36,6 +36,9 @@ SCREENS = {
     "another agent": Screen(HERE, "What reviewer is sent at entry 9", f"/c/{DEMO}?at={AT}", "reviewer"),
     "request": Screen(f"/request/{DEMO}?at={AT}&agent=reviewer", "What reviewer is sent", HERE, "Request"),
     "cost": Screen(f"/cost/{DEMO}", "The dearest requests", HERE, "Cost"),
+    "advice": Screen(
+        f"/advise/{DEMO}", "What would have been cheaper", f"/cost/{DEMO}", "What would have been cheaper"
+    ),
     "costs": Screen("/costs", "Cost of all conversations", "/", "Cost of all"),
     "sorted list": Screen("/?sort=-usd", "All 3 conversations", "/", "USD"),
     "grouped list": Screen("/?group=project", "No project", "/", "Group by project"),

@@ -354,3 +354,18 @@ def test_a_damaged_entry_does_not_stop_the_numbers(
     told = cli(*command, "demo", "--db", str(path))
 
     assert (told.status, told.err) == (0, "")
+
+
+# `cost --advise`: what would have been cheaper.
+
+
+def test_advice_may_be_to_leave_all_as_it_is_and_its_options_are_of_no_other_view(demo: Cli) -> None:
+    told = demo("cost", "demo", "--advise")
+
+    assert "leave it" in told.out
+    assert demo("cost", "demo", "--advise", "--json").data["agents"][0]["agent"] == "coder"
+    assert demo("cost", "demo", "--advise", "--agent", "codr").status == 2
+    assert demo("cost", "demo", "--advise", "--at", "9").status == 2
+    assert demo("cost", "--advise", "--project", "nowhere", "--json").data["conversations"] == []
+    assert demo("cost", "demo", "--project", "x").status == 2
+    assert demo("cost", "demo", "--plot", "x.svg").status == 2

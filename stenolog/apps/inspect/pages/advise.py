@@ -21,6 +21,8 @@ def view(query: Query) -> dict[str, Any]:
     found: dict[str, Any] | None = query.later(key, query.head, work, PATIENCE)
     return {
         "name": query.conversation.name,
+        "at": query.at,
+        "agent": query.agent,
         "agents": [{**each, "verdict": verdict(each)} for each in found["agents"]] if found else [],
         "unpriced": found["unpriced"] if found else [],
         "is_waiting": found is None,

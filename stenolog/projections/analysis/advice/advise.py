@@ -16,14 +16,20 @@ from stenolog.projections.formats.caching import Layout
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.sizes import COUNTERS, Counter
 from stenolog.projections.prices import PRICES, Prices
+from stenolog.projections.requests import LaneId
 
+from .compactions import MOST_CALLS, Compacting, Summaries, Wanted, summaries_of
 from .layouts import marks_under, moved
 from .simulation import SentPrompt
 from .traffic import RecordedCall, Traffic, card_of
 
-OptionKind: TypeAlias = Literal["breakpoints", "order", "cuts"]
+OptionKind: TypeAlias = Literal["breakpoints", "order", "cuts", "compaction"]
 LEAST_SAVING = 0.02
 """The part of the bill from which a saving is worth a change: below, the simulation may be wrong."""
+MOST_DOUBT = 0.04
+"""The part of the bill by which errors in the sizes of beginnings may change it."""
+PATCHED = 0.8
+"""A patch is proposed if it saves this part of what a change of a program would."""
 CUTS = (10, 20, 50, 75)
 """Other parts of a budget, in per cent, that a cut may leave."""
 
@@ -31,9 +37,10 @@ CUTS = (10, 20, 50, 75)
 class Option(NamedTuple):
     """A change, and the agent's bill under it in micro-dollars; `saving` is negative if that is dearer.
 
-    `words` say what to do. `patch` are fields of the agent's card, whole, as `AgentCard` takes them; empty if
-    only the authors of a program, or of a text, can change it. `is_unsure`: it depends on a beginning that is
-    about as short as its provider keeps at least.
+    `words` say what to do. `patch` are fields of the agent's card, whole, as `AgentCard` takes them, or its
+    `summary`, whose fields `AutoSummary` takes; empty if
+    only the authors of a program, or of a text, can change it. `is_unsure`: it depends much on the size of a
+    beginning that no bill states, such as one about as short as its provider keeps at least.
     """
 
     kind: OptionKind
@@ -117,7 +124,8 @@ class _Advisor:
 
     def advice(self) -> Advice:
         tried = sorted(
-            [*self._breakpoints(), *self._cuts(), *self._order()], key=lambda one: -one.option.saving
+            [*self._breakpoints(), *self._cuts(), *self._compactions(), *self._order()],
+            key=lambda one: -one.option.saving,
         )
         billed = self.traffic.billed(self.calls)
         advice = Advice(self.agent, self.models, len(self.calls), self.is_own, billed, self.now, None, ())
@@ -127,32 +135,49 @@ class _Advisor:
     def _best(self, tried: Sequence[_Tried], least: int) -> Option | None:
         """Return the best option, or two kinds of change together; None if none saves enough."""
         saving = [one for one in tried if one.option.saving >= max(least, 1) and not one.option.is_unsure]
+        patches = [one for one in saving if one.option.patch]
+        if patches and patches[0].option.saving >= saving[0].option.saving * PATCHED:
+            saving = patches
         if not saving:
             return None
-        best, change = saving[0]
-        if change is None:
-            return best
-        other = next((one for one in saving if one.option.kind != best.kind and one.change), None)
-        if other is not None and other.change is not None:
-            both = _Change(
-                {**change.parameters, **other.change.parameters}, change.rules | other.change.rules
-            )
-            words = f"{best.words}; and {other.option.words}"
-            together = self._rebuilt(best.kind, words, both)
-            if together is not None and together.option.saving > best.saving + least:
-                return together.option
+        best = self._together(saving, least) if self.is_own else None
         # By the requests that the patched card really leads to.
-        exact = self._rebuilt(best.kind, best.words, change) if self.is_own else None
-        return best if exact is None else exact.option if exact.option.saving >= least else None
+        exact = (self._exact(one) for one in saving)
+        return best or next((one for one in exact if one.saving >= least and not one.is_unsure), None)
+
+    def _together(self, saving: Sequence[_Tried], least: int) -> Option | None:
+        """Return the best change with the best of another kind; None if that saves little more."""
+        (best, change), *others = saving
+        other = next((one for one in others if one.option.kind != best.kind and one.change), None)
+        if change is None or other is None or other.change is None:
+            return None
+        parameters = {**change.parameters, **other.change.parameters}
+        both = _Change(parameters, change.rules | other.change.rules)
+        made = self._rebuilt(best.kind, f"{best.words}; and {other.option.words}", both)
+        is_more = made is not None and made.option.saving > best.saving + least and not made.option.is_unsure
+        return made.option if made is not None and is_more else None
+
+    def _exact(self, tried: _Tried) -> Option:
+        option, change = tried
+        made = None if change is None or not self.is_own else self._rebuilt(option.kind, option.words, change)
+        return option if made is None else made.option
 
     def _tried(
-        self, kind: OptionKind, words: str, calls: Sequence[SentPrompt], change: _Change | None
+        self,
+        kind: OptionKind,
+        words: str,
+        calls: Sequence[SentPrompt],
+        change: _Change | None,
+        *,
+        patch: Mapping[str, Any] = {},
+        beside: int = 0,
     ) -> _Tried:
+        """Return an option; `beside` are micro-dollars that it costs more beside the calls."""
         everything = [*calls, *self.beside]
         total, *others = (sum(self.traffic.costs(everything, doubt)) for doubt in (0, 1, -1))
-        is_unsure = any(abs(other - total) > total * LEAST_SAVING for other in others)
-        saving = self.total - total
-        patch = self._patch(change) if change is not None and self.is_own else {}
+        is_unsure = any(abs(other - total) > total * MOST_DOUBT for other in others)
+        saving = self.total - total - beside
+        patch = self._patch(change) if change is not None and self.is_own else patch
         return _Tried(Option(kind, words, patch, self.now - saving, saving, is_unsure), change)
 
     def _patch(self, change: _Change) -> dict[str, Any]:
@@ -185,6 +210,52 @@ class _Advisor:
             if made is not None and made.option.saving:
                 yield made
 
+    def _compactions(self) -> Iterator[_Tried]:
+        """Yield summaries at half the size at which they were made, at twice it, and only at a limit."""
+        lanes = {(call.log, call.lane) for call in self.calls if self.is_own}
+        found = {where: summaries_of(self.traffic.logs[where[0]], where[1]) for where in lanes}
+        known = {where: each for where, each in found.items() if each is not None}
+        if self.policy.budget is not None or self.policy.history.window[0] is not None:
+            return
+        made_at = [self._before(where, at) for where, each in known.items() for at in each.positions]
+        before = [call for call in made_at if call is not None]
+        paid = self.traffic.price_of_summaries([used for each in known.values() for used in each.spent])
+        if not before or not paid or len(self.calls) > MOST_CALLS:
+            return
+        # What a summary costs goes with what it reads.
+        each_token = paid / sum(sum(call.sizes) for call in before)
+        size, keep = min(call.estimated for call in before), max(each.keep for each in known.values())
+        for words, over in (
+            (f"summarise from {_rounded(size // 2):,} tokens on", _rounded(size // 2)),
+            (f"summarise from {_rounded(size * 2):,} tokens on", _rounded(size * 2)),
+            ("summarise only at the limit of the model", 0),
+        ):
+            calls, read = self._compacted(known, over)
+            patch = {"summary": {"keep": keep, **({"over": over} if over else {})}}
+            beside = round(read * each_token) - paid
+            yield self._tried("compaction", words, calls, None, patch=patch, beside=beside)
+
+    def _compacted(
+        self, known: Mapping[tuple[int, LaneId], Summaries], over: int
+    ) -> tuple[list[SentPrompt], float]:
+        """Return the calls with summaries from a size on, and the tokens that the summaries read."""
+        made: dict[tuple[int, int], SentPrompt] = {}
+        total = 0.0
+        for (number, lane), each in known.items():
+            calls = [call for call in self.calls if (call.log, call.lane) == (number, lane)]
+            asked = [Wanted(call.view, call.policy, call.api, call.position) for call in calls]
+            blobs, counters = self.traffic.blobs, self.traffic.counters
+            lane_made = Compacting(self.traffic.logs[number], lane, each, over, blobs, counters)
+            for call, request in zip(calls, lane_made.requests(asked), strict=True):
+                made[number, call.position] = self.traffic.changed(call, request)
+            # As billed, by how the estimates of this lane are.
+            total += lane_made.read * sum(calls[-1].sizes) / max(calls[-1].estimated, 1)
+        return [made.get((call.log, call.position), call.sent) for call in self.calls], total
+
+    def _before(self, where: tuple[int, LaneId], position: int) -> RecordedCall | None:
+        own = (call for call in self.calls if (call.log, call.lane) == where and call.position < position)
+        return max(own, key=lambda call: call.position, default=None)
+
     def _order(self) -> Iterator[_Tried]:
         found = moved([call.prompt for call in self.calls])
         if found is not None:
@@ -197,6 +268,10 @@ class _Advisor:
             yield self._tried("order", words, calls, None)
 
 
+def _rounded(tokens: int) -> int:
+    return round(tokens, 2 - len(str(tokens)))
+
+
 def _layout(call: RecordedCall, words: str) -> Layout | None:
     return next((each for each in call.prompt.rules.layouts if each.words == words), None)
 
@@ -204,7 +279,7 @@ def _layout(call: RecordedCall, words: str) -> Layout | None:
 def _under(call: RecordedCall, layout: Layout) -> SentPrompt:
     if not call.prompt.is_marked:
         return call.sent._replace(idle=layout.idle)
-    return call.under(call.prompt, call.sizes, marks_under(call.prompt, layout))
+    return call.sent._replace(marks=marks_under(call.prompt, layout))
 
 
 def _other_rules(now: Policy) -> Iterator[tuple[str, PolicyRule]]:

@@ -21,9 +21,10 @@ def marks_under(prompt: Prompt, layout: Layout) -> list[tuple[int, int]]:
     tools = max((n for n, block in numbered if block.section == "tools"), default=0)
     front = max((n for n, block in numbered if block.section == "system"), default=tools)
     marked = [n for n, block in numbered if block.section == "messages" and block.keeps]
-    # Notes after the conversation are not marked: they are not in the next request.
+    # Notes after the conversation are not marked, since they are not in the next request: two turns are then.
     end = max(marked, default=len(prompt.blocks))
-    ends = [end] if layout.turns == 1 and len(marked) < 2 else [*_ends_of_turns(numbered, end)][-2:]
+    is_at_end = layout.turns == 1 and end == len(prompt.blocks)
+    ends = [] if is_at_end else [*_ends_of_turns(numbered, end)][-2:]
     found: dict[int, int] = {}
     for number, seconds in (
         (tools, layout.tools),

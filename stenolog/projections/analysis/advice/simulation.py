@@ -21,8 +21,6 @@ PIECE = 256
 """Characters of a text that a provider without marks compares at once."""
 STEP = 128
 """The step in which providers without marks count what they read."""
-
-
 ERROR = 0.25
 """The part by which an estimate may be wrong."""
 NO_ERRORS: Mapping[bytes, float] = {}
@@ -33,7 +31,8 @@ class SentPrompt(NamedTuple):
 
     `keys` name the beginnings of the prompt, one longer than the other, and `ends` are their tokens. `marks`
     are numbers of beginnings, each with the seconds that it is kept; without marks, all beginnings are kept
-    for `idle` seconds. `begun` is when it was sent, `answered` when what it wrote can be read.
+    for `idle` seconds. `begun` is when it was sent,
+    `answered` when what it wrote can be read.
     """
 
     model: str
@@ -51,7 +50,7 @@ class SentPrompt(NamedTuple):
         return self.ends[-1] if self.ends else 0
 
     def error(self, number: int) -> float:
-        """Return the tokens by which a beginning may be longer or shorter, if all of the prompt is known."""
+        """Return the tokens by which a beginning may be longer or shorter, as only the whole is billed."""
         return ERROR * min(self.ends[number - 1], self.tokens - self.ends[number - 1])
 
 
@@ -78,13 +77,16 @@ class SharedCache:
 
     def take(self, call: SentPrompt) -> CacheOutcome:
         """Return what a call reads and writes. Calls come in the order in which they were sent."""
-        while self._coming and self._coming[0][0] <= call.begun:
-            when, _, writes = heappop(self._coming)
-            for write in writes:
-                self._keep(write, when)
+        self._advance(call.begun)
         outcome = self._marked(call) if call.lookback else self._unmarked(call)
         self._taken += 1
         return outcome
+
+    def _advance(self, now: float) -> None:
+        while self._coming and self._coming[0][0] <= now:
+            when, _, writes = heappop(self._coming)
+            for write in writes:
+                self._keep(write, when)
 
     def _marked(self, call: SentPrompt) -> CacheOutcome:
         marks = [(number, seconds) for number, seconds in call.marks if self._is_kept(call, number)]
@@ -106,6 +108,11 @@ class SharedCache:
             ),
             read,
         )
+
+    def known(self, call: SentPrompt) -> list[int]:
+        """Return the beginnings of a call that its marks find in the cache."""
+        self._advance(call.begun)
+        return [n for mark, _ in call.marks for n in self._before(call, mark)]
 
     def _before(self, call: SentPrompt, mark: int) -> Iterator[int]:
         """Yield the beginnings near a mark that the cache has, the longest first."""
@@ -151,7 +158,7 @@ def simulated(
 ) -> list[CacheOutcome]:
     """Return the outcome of each call, in the given order; each model has a cache of its own.
 
-    `doubt`: beginnings are so many times their possible error longer than estimated, by `errors`.
+    `doubt`: for the least that is kept, beginnings are so many times their possible error longer.
     """
     given = list(calls)
     caches: dict[str, SharedCache] = {}
@@ -164,24 +171,17 @@ def simulated(
     return found
 
 
-def sent(
-    prompt: Prompt,
-    sizes: Sequence[float],
-    begun: float,
-    answered: float,
-    marks: Sequence[tuple[int, int]] | None = None,
-) -> SentPrompt:
-    """Return a prompt as its provider's cache sees it, with its blocks' tokens; `marks` replace its own."""
-    lookback = prompt.rules.lookback
+def sent(prompt: Prompt, sizes: Sequence[float], begun: float, answered: float) -> SentPrompt:
+    """Return a prompt as its provider's cache sees it, with the tokens of its blocks."""
+    lookback, marks = prompt.rules.lookback, list[tuple[int, int]]()
     if lookback:
-        own = [(n, block.keeps) for n, block in enumerate(prompt.blocks, 1) if block.keeps]
+        marks = [(n, block.keeps) for n, block in enumerate(prompt.blocks, 1) if block.keeps]
         keys, counts = [*_chain(block.key for block in prompt.blocks)], sizes
     else:
-        own, pieces = [], [*_pieces(prompt.blocks, sizes)]
+        pieces = [*_pieces(prompt.blocks, sizes)]
         keys, counts = [*_chain(text for text, _ in pieces)], [tokens for _, tokens in pieces]
     ends = [round(total) for total in accumulate(counts)]
-    chosen = own if marks is None else marks
-    return SentPrompt(prompt.model, begun, answered, keys, ends, chosen, lookback, prompt.idle)
+    return SentPrompt(prompt.model, begun, answered, keys, ends, marks, lookback, prompt.idle)
 
 
 def _pieces(blocks: Sequence[Block], sizes: Sequence[float]) -> Iterator[tuple[str, float]]:

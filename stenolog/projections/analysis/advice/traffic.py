@@ -17,11 +17,11 @@ from stenolog.projections.formats.caching import UNKNOWN
 from stenolog.projections.messages.message import EMPTY_BLOBS
 from stenolog.projections.messages.sizes import COUNTERS, Counter
 from stenolog.projections.prices import Price, Prices, millionths, price_of, rounded
-from stenolog.projections.requests import Request
+from stenolog.projections.requests import LaneId, Request
 from stenolog.projections.requests.request import PATCH
 
 from ..cache.calls import PromptCall, prompt_calls
-from ..cache.prompts import Prompt, minimum_of, prompt_of
+from ..cache.prompts import Prompt, prompt_of
 from ..retry.cases import cases
 from ..retry.changes import Change, Here, retried
 from .billed_sizes import BilledSizes
@@ -31,30 +31,39 @@ from .simulation import SentPrompt, SharedCache, sent, simulated
 class RecordedCall(NamedTuple):
     """A recorded call: the number of its log, its answer's position, its prompt and the tokens of its blocks.
 
-    `policy` is the one that it was built under. `is_own`: stenolog built the request, so it can be built
-    otherwise.
+    `view`, `policy` and `api` are those of its request. `is_own`: stenolog built the request, so it can be
+    built otherwise.
     """
 
     log: int
-    agent: str
+    lane: LaneId
     position: int
     prompt: Prompt
     sizes: Sequence[float]
     usage: Usage | None
     begun: float
     answered: float
+    view: int
     policy: Policy
+    api: str
     is_own: bool
+
+    @property
+    def agent(self) -> str:
+        return self.lane.agent
+
+    @property
+    def estimated(self) -> int:
+        """The tokens of its prompt, estimated."""
+        return sum(block.tokens() for block in self.prompt.blocks)
 
     @property
     def sent(self) -> SentPrompt:
         return self.under(self.prompt, self.sizes)
 
-    def under(
-        self, prompt: Prompt, sizes: Sequence[float], marks: Sequence[tuple[int, int]] | None = None
-    ) -> SentPrompt:
+    def under(self, prompt: Prompt, sizes: Sequence[float]) -> SentPrompt:
         """Return the call with another prompt, sent at the same time, with an answer of as many tokens."""
-        made = sent(prompt, sizes, self.begun, self.answered, marks)
+        made = sent(prompt, sizes, self.begun, self.answered)
         return made._replace(output=0 if self.usage is None else self.usage.output)
 
 
@@ -75,12 +84,13 @@ class Traffic:
         self.sizes: dict[str, BilledSizes] = defaultdict(BilledSizes)
         self.prices: dict[str, Price] = {}
         found = [call for number, log in enumerate(self.logs) for call in self._recorded(number, log)]
+        self._table = prices
         models = {call.prompt.model for call in found}
         self.prices = {model: price for model in models if (price := price_of(model, prices)) is not None}
         self.unpriced = sorted(models - {*self.prices})
         known = [call for call in found if call.prompt.model in self.prices]
-        self.calls = [*self._measured(sorted(known, key=lambda call: call.begun))]
         self.errors: dict[bytes, float] = {}
+        self.calls = [*self._measured(sorted(known, key=lambda call: call.begun))]
         for made in (call.sent for call in self.calls if call.prompt.is_marked):
             for number, key in enumerate(made.keys, 1):
                 self.errors[key] = min(made.error(number), self.errors.get(key, inf))
@@ -92,33 +102,48 @@ class Traffic:
                 call = made.after(before)
                 before = call
                 if call.prompt.rules is not UNKNOWN and call.prompt.model:
-                    yield self._call(number, lane.agent, call)
+                    yield self._call(number, lane, call)
 
-    def _call(self, number: int, agent: str, call: PromptCall) -> RecordedCall:
+    def _call(self, number: int, lane: LaneId, call: PromptCall) -> RecordedCall:
         begun = call.prompt.time.timestamp()
         return RecordedCall(
             number,
-            agent,
+            lane,
             call.entry.position,
             call.prompt,
             (),
             call.usage,
             begun,
             begun + _until_answered(call.entry),
+            call.receipt.view,
             call.request.policy,
+            call.request.api.partition("@")[0],
             PATCH not in call.receipt.plan,
         )
 
-    def _measured(self, calls: Iterable[RecordedCall]) -> Iterator[RecordedCall]:
+    def _measured(self, calls: Sequence[RecordedCall]) -> Iterator[RecordedCall]:
         """Yield the calls with the sizes of their blocks, learned from bills."""
-        caches: dict[str, SharedCache] = {}
-        for call in calls:
-            prompt, known = call.prompt, self.sizes[call.prompt.model]
-            sizes = [*map(known.of, prompt.blocks)]
-            if call.usage is not None:
-                cache = caches.setdefault(prompt.model, SharedCache(minimum_of(prompt.model)))
-                sizes = known.learn(prompt, call.usage, cache.take(call.under(prompt, sizes)).read)
-            yield call._replace(sizes=sizes)
+        # What a later bill says of a beginning counts for earlier calls, too.
+        for is_last in (False, True):
+            caches: dict[str, SharedCache] = {}
+            for call in calls:
+                sizes = self._learned(call, caches.setdefault(call.prompt.model, SharedCache(0)))
+                if is_last:
+                    yield call._replace(sizes=sizes)
+
+    def _learned(self, call: RecordedCall, cache: SharedCache) -> list[float]:
+        prompt, usage, known = call.prompt, call.usage, self.sizes[call.prompt.model]
+        sizes = [*map(known.of, prompt.blocks)]
+        if usage is None:
+            return sizes
+        made = call.under(prompt, sizes)
+        near = cache.known(made) if usage.cache_read and prompt.is_marked else []
+        read = min(near, key=lambda n: abs(made.ends[n - 1] - usage.cache_read), default=0)
+        cache.take(made)
+        for number in (read, prompt.last if usage.cache_write and prompt.is_marked else 0):
+            if number:
+                self.errors[made.keys[number - 1]] = 0.0
+        return known.learn(prompt, usage, read)
 
     def sized_as(self, call: RecordedCall, prompt: Prompt) -> list[float]:
         """Return the tokens of a call's blocks in another order; new ones have what is left of all."""
@@ -138,6 +163,12 @@ class Traffic:
         stated = ((call.prompt.model, call.usage) for call in calls if call.usage is not None)
         return rounded(sum(millionths(self.prices[model], Tokens().plus(used)) for model, used in stated))
 
+    def price_of_summaries(self, spent: Iterable[tuple[str, Usage]]) -> int:
+        """Return what models were paid beside the calls, in micro-dollars; 0 without a price."""
+        priced = [(price_of(model, self._table), Tokens().plus(used)) for model, used in spent]
+        known = [(price, used) for price, used in priced if price is not None]
+        return rounded(sum(millionths(*each) for each in known)) if len(known) == len(priced) else 0
+
     def rebuilt(self, calls: Sequence[RecordedCall], patch: Mapping[str, Any]) -> list[SentPrompt] | None:
         """Return an agent's calls with the requests that a patch of its card leads to.
 
@@ -155,13 +186,15 @@ class Traffic:
         built = [request for request in requests if request is not None]
         if len(built) < len(calls):
             return None
-        return [self._changed(call, prompt_of(request)) for call, request in zip(calls, built, strict=True)]
+        return [self.changed(call, request) for call, request in zip(calls, built, strict=True)]
 
-    def _changed(self, call: RecordedCall, prompt: Prompt) -> SentPrompt:
+    def changed(self, call: RecordedCall, request: Request) -> SentPrompt:
+        """Return a call with another request."""
+        prompt = prompt_of(request)._replace(model=call.prompt.model)
         # What is the same as recorded is billed the same.
         is_same = [block.key for block in prompt.blocks] == [block.key for block in call.prompt.blocks]
         sizes = call.sizes if is_same else [*map(self.sizes[call.prompt.model].of, prompt.blocks)]
-        return call.under(prompt._replace(model=call.prompt.model), sizes)
+        return call.under(prompt, sizes)
 
 
 def card_of(log: Iterable[Entry], agent: str) -> AgentCard:

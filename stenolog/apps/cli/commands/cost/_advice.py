@@ -50,7 +50,7 @@ def _drawn(data: Mapping[str, Any], where: str, *, verbose: bool) -> Iterator[Pi
                 each["words"],
                 usd(each["micro_usd"]),
                 per_cent(each["saving_micro_usd"], bill),
-                ("near the least that is kept" if each["is_unsure"] else "", "dim"),
+                ("unsure" if each["is_unsure"] else "", "dim"),
             )
             for each in [option for option in found["options"] if option["saving_micro_usd"]][:most]
         ]
@@ -60,7 +60,7 @@ def _drawn(data: Mapping[str, Any], where: str, *, verbose: bool) -> Iterator[Pi
             yield table(("~CHANGE", ">USD", ">BILL", "")[:last], [row[:last] for row in rows])
         yield line("")
     if not data["agents"]:
-        yield wrapped(("no request here was recorded with a known price: nothing to simulate", "dim"))
+        yield wrapped("no request here was recorded with a known price; `stenolog tap` records requests")
     if data["unpriced"]:
         yield wrapped((f"no price is known for {', '.join(data['unpriced'])}: give one with --prices", "dim"))
     if where:
