@@ -62,6 +62,9 @@ SCREENS = {
     ),
     "certificate, refused": Screen(f"/certify/{DEMO}?agent=reviewer&never=2", "it has the entry: 2"),
     "answer": Screen(f"/answer/{DEMO}?at=3", "What answer 3 depends on"),
+    "runs": Screen("/compare", "Choose two runs or more", "/", "Compare runs"),
+    "runs, compared": Screen("/compare?run=demo&run=fork", "First difference"),
+    "many runs": Screen("/compare?run=demo&run=fork&run=demo", "which most are like"),
     "entry": Screen(f"/entry/{DEMO}?at=3", "Entry 3"),
     "a wrong address": Screen("/c/dema", "did you mean 'demo'?"),
 }
