@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from stenolog.adapters.asking.answers import version_beside
 from stenolog.apps.inspect.page import Page, has_request
@@ -25,7 +25,7 @@ ENDS = ("first", "last")
 MOST, CONFIDENCE = 1_000, 0.95
 """The answers to a request that are read at most, and the confidence of what they say."""
 PATIENCE_S = 5.0
-"""The seconds after which the page is sent without what kept answers say."""
+"""The seconds after which the page is sent without the results."""
 
 
 def _case(query: Query) -> Case:
@@ -38,26 +38,40 @@ def _axis(query: Query, case: Case) -> Axis:
     return of_entries(query.conversation, case, first, last)
 
 
-def _kept(query: Query, case: Case) -> Judged | None:
-    """Return what kept answers say, if there are any."""
-    version = version_beside(query.log)
-    if not version or not is_answered(case):
-        return None
-    key = ("bisect", query.conversation.key, case.lane.address, case.view, *map(query.word, ENDS))
+class ShownBisection(NamedTuple):
+    """What is shown of a result, without the requests that it was made of."""
 
-    def work() -> tuple[Judged | None]:
-        return (AnswerSearch(_axis(query, case), MOST, CONFIDENCE).so_far(query.log),)
+    sentence: str
+    tried: list[Tried]
+    is_found: bool
+    is_by_answers: bool
 
-    found = query.later(key, (query.head, version), work, PATIENCE_S)
-    return found[0] if found else None
+
+def _shown(judged: Judged) -> ShownBisection:
+    points = [each for each in tried(judged) if each.passed.of]
+    return ShownBisection(sentence(judged), points, judged.is_found, judged.confidence is not None)
+
+
+def _results(query: Query, case: Case) -> list[ShownBisection] | None:
+    """Return the result for the text, and what kept answers say; None if that takes too long."""
+    holds, version = query.word("holds"), version_beside(query.log)
+
+    def work() -> list[ShownBisection]:
+        found = [by_text(_axis(query, case), holds)] if holds else []
+        if version and is_answered(case):
+            found += filter(None, [AnswerSearch(_axis(query, case), MOST, CONFIDENCE).so_far(query.log)])
+        return [*map(_shown, found)]
+
+    key = ("bisect", query.conversation.key, case.lane.address, case.view, holds, *map(query.word, ENDS))
+    found: list[ShownBisection] | None = query.later(key, (query.head, version), work, PATIENCE_S)
+    return found
 
 
 def view(query: Query) -> dict[str, Any]:
     """Return the entry from which on the request, or its answer, is otherwise; and those that were tried."""
-    case, found, kept, problem = _case(query), None, None, ""
+    case, found, problem = _case(query), None, ""
     try:
-        found = by_text(_axis(query, case), query.word("holds")) if query.word("holds") else None
-        kept = _kept(query, case)
+        found = _results(query, case)
     except CallerError as error:
         problem = str(error)
     return {
@@ -68,12 +82,9 @@ def view(query: Query) -> dict[str, Any]:
         "view": case.view,
         "asked": {name: query.word(name) for name in ("holds", *ENDS)},
         "problem": problem,
-        "results": [(each, sentence(each), _tried(each)) for each in (found, kept) if each],
+        "is_waiting": found is None and not problem,
+        "results": found or (),
     }
-
-
-def _tried(found: Judged) -> list[Tried]:
-    return [each for each in tried(found) if each.passed.of]
 
 
 def twin(query: Query) -> Answer:
