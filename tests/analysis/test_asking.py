@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import random
 import signal
@@ -23,14 +22,12 @@ import stenolog
 from stenolog import ToolCall, UserMessage
 from stenolog.adapters.asking import ask, estimate
 from stenolog.analysis import Price
-from stenolog.apps.views.asked_again import AskedAgain, asked_again, to_ask
-from stenolog.context import LastN
-from stenolog.engine import Judge, Panel, RetryPolicy, Runtime, judge_from
+from stenolog.engine import Judge, Panel, RetryPolicy, Runtime
 from stenolog.errors import CallerError
-from stenolog.events import AssistantMessage, ToolResult, Usage
+from stenolog.events import AssistantMessage, Usage
 from stenolog.models import Anthropic, Model, ModelError, ModelRequest, ModelResponse, Scripted
 from stenolog.parts import TextPart
-from stenolog.projections.analysis.retry import Change, Question, Reply, cases, question, retried
+from stenolog.projections.analysis.retry import Question, Reply, cases, question, retried
 from stenolog.testing import crash_points
 from tests.llms import wire_anthropic
 from tests.llms.server import Reply as ServerReply
@@ -193,56 +190,6 @@ def test_after_any_crash_only_what_was_under_way_is_asked_again(tmp_path: Path) 
         assert billed + next_model.billed <= spent <= budget, point.when
 
 
-class Noisy(Provider):
-    """A provider that looks nearly always, but less often if it is told to be brief."""
-
-    charges = "nothing"
-
-    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[Any, None]:
-        looks = 0.7 if "Be brief." in str(prompt.body) else 0.97
-        call = ToolCall(id=prompt.key, name="look", arguments="{}")
-        yield ModelResponse((call,) if self._chance.random() < looks else (TextPart(text="It is blue."),))
-
-
-def verdict(calls: int, persona: str, seed: int) -> AskedAgain:
-    """Return the verdict on recorded calls under other instructions."""
-    with stenolog.open(":memory:") as log, stenolog.open(":memory:") as answers:
-        talk = log["demo"]
-        talk.join("coder", model="model-1", persona="Be kind.")
-        for number in range(calls):
-            talk.append(UserMessage(f"Look at {number}."))
-            looked = ToolCall(id=f"c{number}", name="look", arguments="{}")
-            receipt = talk.request("coder", policy=LastN(2)).receipt
-            talk.append(AssistantMessage(agent="coder", tool_calls=[looked], receipt=receipt))
-            talk.append(ToolResult("It is blue.", call_id=f"c{number}", name="look"))
-        change = Change(card={"persona": persona})
-        entries = [*talk]
-        asked = to_ask(retried(cases(entries), entries, change), change.in_words)
-
-        async def verdicts() -> Any:
-            async with Panel(Noisy(seed=seed), answers) as panel:
-                return await panel.verdicts(asked.questions, 3)
-
-        found = asyncio.run(verdicts())
-    terms: Any = {"judge": "calls", "times": 3, "confidence": 0.95, "missing": 0, "micro_usd": 0}
-    return asked_again(asked, found, change=change.in_words, **terms)
-
-
-@pytest.mark.parametrize(
-    ("calls", "seed"), [(60, 1), pytest.param(500, 2, marks=pytest.mark.slow)], ids=["60", "500"]
-)
-def test_a_worse_prompt_is_found_and_one_that_changes_nothing_is_not(calls: int, seed: int) -> None:
-    worse, same = verdict(calls, "Be brief.", seed), verdict(calls, "Be nice.", seed)
-    assert worse.judged is not None
-    assert same.judged is not None
-    assert (worse.judged.verdict, same.judged.verdict) == ("regressed", "no difference found")
-    assert (worse.failed, same.failed) == (True, False)
-    assert worse.judged.whole.calls == same.judged.whole.calls == calls
-    assert worse.judged.whole.low <= 0.7 - 0.97 <= worse.judged.whole.high
-    none = verdict(calls, "Be kind.", seed)
-    assert (none.unaltered, none.pairs) == (calls, ())
-
-
 def test_a_model_judges_within_the_same_budget_and_its_words_are_kept() -> None:
     given, provider = questions(2), Provider()
     judging = Scripted('Well: {"as_good": true}', "Perhaps.", name="judge")
@@ -263,6 +210,25 @@ def test_a_model_judges_within_the_same_budget_and_its_words_are_kept() -> None:
     assert all(part in shown for part in ("Look at 0.", "<recorded>\n0\n</recorded>", "look({})"))
 
 
+def test_answers_of_another_model_do_not_count_and_what_is_free_needs_no_budget() -> None:
+    given, paid = questions(2), Provider()
+    free = Scripted("Yes.", endless=True)
+    with stenolog.open(":memory:") as log:
+        assert len(asked(log, paid, given, budget_micro_usd=10_000)) == 4
+
+        async def verdicts(missing: int) -> Any:
+            async with Panel(free, log, via="scripted:yes", budget_micro_usd=0) as panel:
+                assert panel.estimate(given, 2)[:2] == (missing, 4 - missing)
+                return await panel.verdicts(given, 2), panel.missing, panel.asking.spent
+
+        for due in (4, 0):
+            found, missing, spent = asyncio.run(verdicts(due))
+            assert ([*found.values()], missing, spent) == ([[True, True]] * 2, 0, 0)
+        assert len(free.prompts) == 4
+        assert len(asked(log, paid, given, budget_micro_usd=0)) == 4, "kept ones cost nothing more"
+        assert len(paid.prompts) == 4
+
+
 def test_answers_of_another_day_are_noticed() -> None:
     today = [datetime(2026, 11, 1, tzinfo=UTC)]
     given = questions(2)
@@ -277,22 +243,6 @@ def test_answers_of_another_day_are_noticed() -> None:
         today[0] += timedelta(days=20, hours=3)
         assert asyncio.run(days(1)) == 0
         assert asyncio.run(days(2)) == 20
-
-
-def test_judges_have_names(tmp_path: Path) -> None:
-    schema = {"type": "object", "required": ["city"]}
-    (tmp_path / "city.json").write_text(json.dumps(schema))
-    own = "def later(recorded, answer): return answer.text > recorded.text\n"
-    (tmp_path / "own_judge.py").write_text(own)
-    one, other = (AssistantMessage(text, agent="coder") for text in ('{"city": "Bern"}', "Bern"))
-    assert judge_from("calls", tmp_path).passes(one, other)
-    assert judge_from("schema:city.json", tmp_path).passes(other, one)
-    assert not judge_from("schema:city.json", tmp_path).passes(one, other)
-    later = judge_from("own_judge:later", tmp_path)
-    assert (later.passes(other, one), later.passes(one, other)) == (True, False)
-    for wrong in ("later", "own_judge:none", "own_judge:__name__", "model:nobody:x", "schema:own_judge.py"):
-        with pytest.raises(CallerError):
-            judge_from(wrong, tmp_path)
 
 
 @pytest.fixture

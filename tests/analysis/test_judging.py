@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
+from collections.abc import AsyncGenerator
 from itertools import product
 from math import comb, sqrt
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from stenolog import ToolCall
-from stenolog.events import AssistantMessage
-from stenolog.projections.analysis.retry import Judged, Pair, interval, judged, same_calls
+import stenolog
+from stenolog import ToolCall, UserMessage
+from stenolog.apps.views.asked_again import AskedAgain, asked_again, to_ask
+from stenolog.context import LastN
+from stenolog.engine import Panel, judge_from
+from stenolog.errors import CallerError
+from stenolog.events import AssistantMessage, ToolResult
+from stenolog.models import ModelRequest, ModelResponse
+from stenolog.parts import TextPart
+from stenolog.projections.analysis.retry import (
+    Change,
+    Judged,
+    Pair,
+    cases,
+    interval,
+    judged,
+    retried,
+    same_calls,
+)
+from tests.analysis.test_asking import Provider
 from tests.random_cases import seeds
 
 CALLS = 500
@@ -92,3 +113,69 @@ def test_a_few_calls_that_break_for_certain_are_enough() -> None:
     assert judged([*same, *[Pair("", 0, 4, 4, 4)] * 3]).verdict == "improved"
     assert judged([*same, Pair("", 3, 4, 4, 4), Pair("", 4, 4, 3, 4)]).verdict == "no difference found"
     assert judged([]).verdict == "no difference found"
+
+
+class Noisy(Provider):
+    """A provider that looks nearly always, but less often if it is told to be brief."""
+
+    charges = "nothing"
+
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[Any, None]:
+        looks = 0.7 if "Be brief." in str(prompt.body) else 0.97
+        call = ToolCall(id=prompt.key, name="look", arguments="{}")
+        yield ModelResponse((call,) if self._chance.random() < looks else (TextPart(text="It is blue."),))
+
+
+def asked_under(calls: int, persona: str, seed: int) -> AskedAgain:
+    """Return the verdict on recorded calls under other instructions."""
+    with stenolog.open(":memory:") as log, stenolog.open(":memory:") as answers:
+        talk = log["demo"]
+        talk.join("coder", model="model-1", persona="Be kind.")
+        for number in range(calls):
+            talk.append(UserMessage(f"Look at {number}."))
+            looked = ToolCall(id=f"c{number}", name="look", arguments="{}")
+            receipt = talk.request("coder", policy=LastN(2)).receipt
+            talk.append(AssistantMessage(agent="coder", tool_calls=[looked], receipt=receipt))
+            talk.append(ToolResult("It is blue.", call_id=f"c{number}", name="look"))
+        change = Change(card={"persona": persona})
+        entries = [*talk]
+        asked = to_ask(retried(cases(entries), entries, change), change.in_words)
+
+        async def verdicts() -> Any:
+            async with Panel(Noisy(seed=seed), answers) as panel:
+                return await panel.verdicts(asked.questions, 3)
+
+        found = asyncio.run(verdicts())
+    terms: Any = {"judge": "calls", "times": 3, "confidence": 0.95, "missing": 0, "micro_usd": 0}
+    return asked_again(asked, found, change=change.in_words, **terms)
+
+
+@pytest.mark.parametrize(
+    ("calls", "seed"), [(60, 1), pytest.param(500, 2, marks=pytest.mark.slow)], ids=["60", "500"]
+)
+def test_a_worse_prompt_is_found_and_one_that_changes_nothing_is_not(calls: int, seed: int) -> None:
+    worse, same = asked_under(calls, "Be brief.", seed), asked_under(calls, "Be nice.", seed)
+    assert worse.judged is not None
+    assert same.judged is not None
+    assert (worse.judged.verdict, same.judged.verdict) == ("regressed", "no difference found")
+    assert (worse.failed, same.failed) == (True, False)
+    assert worse.judged.whole.calls == same.judged.whole.calls == calls
+    assert worse.judged.whole.low <= 0.7 - 0.97 <= worse.judged.whole.high
+    none = asked_under(calls, "Be kind.", seed)
+    assert (none.unaltered, none.pairs) == (calls, ())
+
+
+def test_judges_have_names(tmp_path: Path) -> None:
+    schema = {"type": "object", "required": ["city"]}
+    (tmp_path / "city.json").write_text(json.dumps(schema))
+    own = "def later(recorded, answer): return answer.text > recorded.text\n"
+    (tmp_path / "own_judge.py").write_text(own)
+    one, other = (AssistantMessage(text, agent="coder") for text in ('{"city": "Bern"}', "Bern"))
+    assert judge_from("calls", tmp_path).passes(one, other)
+    assert judge_from("schema:city.json", tmp_path).passes(other, one)
+    assert not judge_from("schema:city.json", tmp_path).passes(one, other)
+    later = judge_from("own_judge:later", tmp_path)
+    assert (later.passes(other, one), later.passes(one, other)) == (True, False)
+    for wrong in ("later", "own_judge:none", "own_judge:__name__", "model:nobody:x", "schema:own_judge.py"):
+        with pytest.raises(CallerError):
+            judge_from(wrong, tmp_path)

@@ -43,18 +43,23 @@ class Kept(NamedTuple):
 
 
 class AnswerLog:
-    """The answers in a log, for one start of asking, in one thread."""
+    """The answers in a log, for one start of asking, in one thread.
 
-    def __init__(self, log: Log) -> None:
+    `via` names who answers if it is not the recorded model: answers of others do not count. None: those of
+    who answered last, for a reader.
+    """
+
+    def __init__(self, log: Log, via: str | None = "") -> None:
         self.log = log
+        self.via = via
         self._presence: Presence | None = None
         self._claimed: set[int] = set()
 
     def outcomes(self, question: Question) -> dict[int, Kept]:
         """Return what is known of each number of a question."""
-        found: dict[int, Kept] = {}
+        by: dict[str, dict[int, Kept]] = {"": {}}
         if question.key not in self.log:
-            return found
+            return {}
         for entry in self.log[question.key].entries():
             event = entry.event
             if not isinstance(event, AssistantMessage | LlmError):
@@ -62,11 +67,13 @@ class AnswerLog:
             about = as_dict(event.meta.get(ASKED))
             number, cost = about.get("number"), about.get("micro_usd")
             if isinstance(number, int):
+                via = str(about.get("via", ""))
+                found = by[via] = by.pop(via, {})  # who answered last comes last
                 before = found.get(number)
                 known = [each for each in (before and before.micro_usd, cost) if isinstance(each, int)]
                 attempts = 1 + (before.attempts if before else 0)
                 found[number] = Kept(event, sum(known) if known else None, attempts, entry.time)
-        return found
+        return by[[*by][-1]] if self.via is None else by.get(self.via, {})
 
     def settle_dead(self, most: Iterable[tuple[Question, int | None]]) -> None:
         """Append the end of calls whose process was killed, at the highest price of their questions.
@@ -81,7 +88,7 @@ class AnswerLog:
                 if recorder.claims.owner_lives(claim.owner):
                     raise CallerError(f"{self.log.path}: {BUSY}")
                 if (mine := self._claims(question).take_over(claim, self.presence.owner)) is not None:
-                    self.append(question, mine, _died(question, claim, price))
+                    self.append(question, mine, self._died(question, claim, price))
                     owners.add(claim.owner)
         # The file of a dead process goes only with its last claim: a missing one has its process looked for.
         for owner in owners - {claim.owner for _, claim in recorder.claims.everywhere()}:
@@ -128,6 +135,22 @@ class AnswerLog:
     def _claims(self, question: Question) -> Claims:
         return Claims(self.log.recorder, self.log[question.key].stream)
 
+    def about(self, number: int, micro_usd: int | None) -> dict[str, Any]:
+        """Return the `meta` of an outcome: which answer it is, what it cost, at most, and who answered."""
+        via = {"via": self.via} if self.via else {}
+        return {ASKED: {"number": number, "micro_usd": micro_usd, **via}}
+
+    def _died(self, question: Question, claim: Claim, price: int | None) -> LlmError:
+        return LlmError(
+            agent=question.request.agent,
+            task=question.request.task,
+            category="process_exited",
+            message=DIED,
+            cause=1,
+            attempt=claim.attempt,
+            meta=self.about(int(claim.lane.rpartition("/")[2]), price),
+        )
+
     def _opened(self, question: Question) -> Conversation:
         """Return the question's conversation, which its first call begins."""
         talk, case = self.log[question.key], question.case
@@ -144,26 +167,9 @@ class AnswerLog:
         return talk
 
 
-def _died(question: Question, claim: Claim, price: int | None) -> LlmError:
-    return LlmError(
-        agent=question.request.agent,
-        task=question.request.task,
-        category="process_exited",
-        message=DIED,
-        cause=1,
-        attempt=claim.attempt,
-        meta=about(int(claim.lane.rpartition("/")[2]), price),
-    )
-
-
 def beside(file: Path) -> Path:
     """Return the file of the answers to questions about a database's calls, unless another is given."""
     return file.with_name(f"{file.stem}.answers.db")
-
-
-def about(number: int, micro_usd: int | None) -> dict[str, Any]:
-    """Return the `meta` of an outcome: which answer it is, and what it cost, at most."""
-    return {ASKED: {"number": number, "micro_usd": micro_usd}}
 
 
 def receipt(question: Question) -> Receipt:
@@ -202,9 +208,14 @@ def _files(log: Log) -> list[Path]:
     return [each for each in (file, Path(f"{file}-wal")) if file.exists() and each.exists()]
 
 
-def replies(questions: Iterable[Question], log: Log, times: int | None = None) -> Iterable[Reply]:
-    """Yield the final replies that a log has, each question's in order; nothing is asked."""
-    answers = AnswerLog(log)
+def replies(
+    questions: Iterable[Question], log: Log, times: int | None = None, via: str | None = None
+) -> Iterable[Reply]:
+    """Yield the final replies that a log has, each question's in order; nothing is asked.
+
+    `via` as in `AnswerLog`.
+    """
+    answers = AnswerLog(log, via)
     for question in questions:
         for number, kept in sorted(answers.outcomes(question).items()):
             if is_final(kept.outcome) and (times is None or number <= times):

@@ -37,7 +37,7 @@ from stenolog.projections.formats.deltas import ResponseDelta
 from stenolog.projections.prices import Prices
 from stenolog.projections.requests.transport import Outgoing
 
-from .answers import AnswerLog, Kept, Outcome, about, receipt, reply
+from .answers import AnswerLog, Kept, Outcome, receipt, reply
 from .highest_price import UNBILLED, cost_of, highest, likely, most_output
 
 Outcomes: TypeAlias = AsyncGenerator[tuple[Question, int, Kept], None]
@@ -57,10 +57,15 @@ class Due(NamedTuple):
 
 
 def estimate(
-    questions: Iterable[Question], model: Models, times: int, answers: Log, prices: Prices | None = None
+    questions: Iterable[Question],
+    model: Models,
+    times: int,
+    answers: Log,
+    prices: Prices | None = None,
+    via: str = "",
 ) -> Estimate:
     """Return what asking would take, without asking. Raises `CallerError` for a model of another API."""
-    found, store, prices = Estimate(0, 0, 0, 0, 0, 0), AnswerLog(answers), prices or listed()
+    found, store, prices = Estimate(0, 0, 0, 0, 0, 0), AnswerLog(answers, via), prices or listed()
     for question in {each.key: each for each in questions}.values():
         asked = _model_of(question, model)
         kept = {number: each for number, each in store.outcomes(question).items() if number <= times}
@@ -136,10 +141,11 @@ class Asking:
         retries: RetryPolicy = RETRIES,
         prices: Prices | None = None,
         world: Runtime = WORLD,
+        via: str = "",
     ) -> None:
         self.model = model
         self.budget = budget_micro_usd
-        self.answers = AnswerLog(answers)
+        self.answers = AnswerLog(answers, via)
         self.at_once = at_once
         self.retries = retries
         self.prices = prices or listed()
@@ -187,7 +193,8 @@ class Asking:
     ) -> tuple[list[Due], list[tuple[Question, int, Kept]]]:
         """Settle what a killed process left, and return what is missing and what is kept."""
         for question in questions:
-            self.most[question.key] = self._highest(question)
+            model = _model_of(question, self.model)
+            self.most[question.key] = highest(question.request, model, self.prices)
         found: list[tuple[Question, int, Kept]] = []
         due: list[Due] = []
         self.answers.settle_dead([(question, self.most[question.key]) for question in questions])
@@ -200,17 +207,16 @@ class Asking:
                 if kept is not None and is_final(kept.outcome):
                     found.append((question, number, kept))
                 else:
+                    self._check_price(question)
                     due.append(Due(question, number, kept.attempts if kept else 0))
         return due, found
 
-    def _highest(self, question: Question) -> int | None:
-        model = _model_of(question, self.model)
-        most = highest(question.request, model, self.prices)
-        if most is None and self.budget is not None:
+    def _check_price(self, question: Question) -> None:
+        if self.most[question.key] is None and self.budget is not None:
+            name = _model_of(question, self.model).name
             raise CallerError(
-                f"{model.name}: no price is known, so no budget can be kept: give its price, or no budget"
+                f"{name}: no price is known, so no budget can be kept: give its price, or no budget"
             )
-        return most
 
     async def work(self, due: Sequence[Due]) -> Outcomes:
         """Ask for what is missing, and yield each outcome as it comes."""
@@ -233,7 +239,7 @@ class Asking:
     def _begins(self, question: Question) -> bool:
         """Reserve a call's highest price, and return whether it may begin."""
         most = self.most[question.key] or 0
-        if self.failed >= FAILURES or not self._fits(most):
+        if self.failed >= FAILURES or (most and not self._fits(most)):
             return False
         self.reserved += most
         return True
@@ -250,7 +256,7 @@ class Asking:
             event, paid, wait = await self._attempt(due, attempt)
             cost = paid if cost is None else cost + (paid or 0)
             self.costs[question.key, number] += paid or 0
-            if is_final(event) or wait is None or not self._fits(0):
+            if is_final(event) or wait is None or (most and not self._fits(0)):
                 self._note(event, is_given_up=wait is None)
                 self.reserved -= most or 0
                 ended = self.answers.log.edge.clock()
@@ -277,7 +283,7 @@ class Asking:
         if paid is None and isinstance(event, LlmError) and event.category in UNBILLED:
             paid = 0
         paid = self.most[question.key] if paid is None else paid
-        event = await self._append(question, claim, replace(event, meta=about(number, paid)))
+        event = await self._append(question, claim, replace(event, meta=self.answers.about(number, paid)))
         if isinstance(event, AssistantMessage) or event.retry_at is None:
             return event, paid, None
         return event, paid, max(0.0, (event.retry_at - self.answers.log.edge.clock()).total_seconds())

@@ -40,7 +40,7 @@ def highest(request: Request, model: Model, prices: Prices) -> int | None:
     """
     if model.charges == "nothing":
         return 0
-    if model.charges == "stated" or (price := price_of(model.name, prices)) is None:
+    if (price := price_of(model.name, prices)) is None:
         return None
     dearest = max(price.input, price.cached, *price.writes)
     size = len(compact(request.body).encode())  # not `request.bytes`, which would be kept for every question
@@ -52,7 +52,7 @@ def likely(request: Request, model: Model, prices: Prices, output: int) -> int |
     """Return the micro-dollars that a call costs with so much output, nothing from the cache."""
     if model.charges == "nothing":
         return 0
-    if model.charges == "stated" or (price := price_of(model.name, prices)) is None:
+    if (price := price_of(model.name, prices)) is None:
         return None
     return rounded(millionths(price, Tokens(input=request.tokens, output=output)))
 

@@ -58,12 +58,13 @@ class Panel:
     def estimate(self, questions: Iterable[Question], times: int) -> Estimate:
         """Return what the verdicts would take, without asking; a judge's answers as if none were kept."""
         given = list({each.key: each for each in questions}.values())
-        log, prices = self.asking.answers.log, self.asking.prices
-        found = estimate(given, self._model_of, times, log, prices)
+        store, prices = self.asking.answers, self.asking.prices
+        terms = (self._model_of, times, store.log, prices, store.via or "")
+        found = estimate(given, *terms)
         if self.judge.model is None or not found.calls:
             return found
         more = [self._asked_judge(each, each.case.answer) for each in given]
-        judged = estimate(more, self._model_of, times, log, prices)
+        judged = estimate(more, *terms)
         sums: Any = (None if None in both else sum(both) for both in zip(found, judged, strict=True))
         return Estimate(*sums)._replace(dearest=max(found.dearest, judged.dearest))
 

@@ -98,12 +98,14 @@ def _result(found: Bisection, samples: Samples, panel: Panel, *, is_cut: bool) -
     return AskedSearch(Searched(found, samples.verdicts), panel.asking.spent, is_cut)
 
 
-def search_kept(search: Search, samples: Samples, answers: Log, judge: Judge) -> AskedSearch:
+def search_kept(
+    search: Search, samples: Samples, answers: Log, judge: Judge, via: str | None = None
+) -> AskedSearch:
     """Search as far as the answers that a log has lead; nothing is asked, nor is a judge's model."""
     costs: dict[tuple[str, int], int] = {}
     while isinstance(step := following(samples.verdicts, search), Wanted):
         for times, questions in samples.missing(step).items() if judge.model is None else ():
-            for reply in replies(questions, answers, times):
+            for reply in replies(questions, answers, times, via):
                 passes = reply.message is not None and judge.passes(reply.question.case.answer, reply.message)
                 samples.known[reply.question.key, reply.number] = passes
                 costs[reply.question.key, reply.number] = reply.micro_usd or 0
@@ -117,7 +119,8 @@ def forecast(search: Search, samples: Samples, times: int, panel: Panel) -> Esti
 
     As dear as the next variant are all that follow; a call is asked so many times.
     """
-    kept = search_kept(search, samples, panel.asking.answers.log, panel.judge)
+    store = panel.asking.answers
+    kept = search_kept(search, samples, store.log, panel.judge, store.via)
     known, step = len(samples.known), following(samples.verdicts, search)
     if not isinstance(step, Wanted):
         return Estimate(0, known, 0, 0, 0, 0, kept.micro_usd)

@@ -116,7 +116,8 @@ def search_estimate(search: CauseSearch, panel: Panel) -> Estimate:
     # No request of the search is larger than the first one.
     most = panel.estimate([first], search.samples * requests)
     if panel.judge.model is None:
-        kept = kept_causes(search, panel.asking.answers.log, panel.judge.passes)
+        store = panel.asking.answers
+        kept = kept_causes(search, store.log, panel.judge.passes, store.via)
         if kept.found is not None and kept.found.is_complete:
             return most._replace(calls=0)
     return most
@@ -144,7 +145,9 @@ def causes_so_far(
         return kept_causes(CauseSearch(conversation, whole, Terms(samples, confidence)), answers)
 
 
-def kept_causes(search: CauseSearch, answers: Log, passes: Passes = same_calls) -> AnswerCauses:
+def kept_causes(
+    search: CauseSearch, answers: Log, passes: Passes = same_calls, via: str | None = None
+) -> AnswerCauses:
     """Return what is known of an answer's causes by the answers that a log has; nothing is asked."""
     from stenolog.adapters.asking.answers import replies
 
@@ -152,7 +155,7 @@ def kept_causes(search: CauseSearch, answers: Log, passes: Passes = same_calls) 
         verdicts: dict[str, list[bool | None]] = {}
         for one in search.questions:
             verdicts[one.key] = [None] * search.samples
-            for reply in replies([one], answers, search.samples):
+            for reply in replies([one], answers, search.samples, via):
                 search.take(reply)
                 answer = reply.message
                 is_same = answer is not None and passes(one.case.answer, answer)

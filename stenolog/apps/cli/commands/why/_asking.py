@@ -148,7 +148,8 @@ def ask_panel(
 
     def panel(log: Log, seen: Callable[[object], object], *, keys: bool) -> Panel:
         judge = judge_from(options.judge, Path.cwd(), keys=keys)
-        given: dict[str, Any] = {"budget_micro_usd": options.budget_micro_usd, "seen": seen}
+        given: dict[str, Any] = {"budget_micro_usd": options.budget_micro_usd or 0, "seen": seen}
+        given["via"] = options.through or ""
         prices = prices_of(options.prices)
         return Panel(Models(options, other, keys=keys), log, judge=judge, prices=prices, **given)
 
