@@ -117,7 +117,11 @@ class Orders:
 
     def _result(self, result: ToolResult, key: CallKey, position: int) -> None:
         made = self.calls.pop(key, None)
-        if made and made.ends and not result.is_error and LATE not in result.tags:
+        if made is None or result.is_error or LATE in result.tags:
+            return
+        if self.by_rule and result.name in self.endings.get(made.lane.partition("/")[0], ()):
+            self._speak()  # it may end a turn, as an answer does: the rule gives the next to any lane
+        if made.ends:
             self.ended[made.lane] = position
             self.owes = str(_own(result, "handoff").get("to", ""))
 
