@@ -106,6 +106,22 @@ def test_a_summariser_that_fails_is_a_warning_and_not_asked_for_each_entry(
         assert "AutoSummary for coder failed: no summary: scribe has stopped" in caplog.text
 
 
+def test_without_its_summary_an_agent_goes_on_while_its_request_fits_and_then_says_why_it_cannot(
+    tmp_path: Path,
+) -> None:
+    def says(prompt: ModelRequest) -> object:
+        return ModelError("context_length", "too long") if len(str(prompt.body)) > 3000 else "Yes."
+
+    broken = Agent("scribe", Scripted(ModelError("other", "broken"), endless=True), retries=RetryPolicy({}))
+    agent = Agent("coder", Scripted(says, endless=True), summary=AutoSummary(by=broken, over=50))
+    with opened(tmp_path / "t.db") as conversation:
+        for words in ("Why? " * 200, "Why? " * 200, "Why? " * 200):
+            run(run_team(Team([agent]), conversation, words))
+
+        assert len(kept(conversation, "answer")) == 2
+        assert "its summary has failed: no summary: scribe has stopped" in errors(conversation)[-1].message
+
+
 def test_between_two_steps_of_one_run_the_older_steps_are_summarised(tmp_path: Path) -> None:
     def look(page: int) -> str:
         """Look."""

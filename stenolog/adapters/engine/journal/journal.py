@@ -74,6 +74,7 @@ class Journal(LiveState):
         self.options = options
         self.cards = CardPatches(conversation, options)
         self.claims = Claims(conversation.log.recorder, conversation.stream)
+        self.without_summary: Mapping[str, str] = {}
         self.under_way: dict[int, Effect] = {}
         """The claimed effects, by the fence of their claim."""
         self.unwanted: set[int] = set()
@@ -316,8 +317,10 @@ class Journal(LiveState):
             return "invalid_request", str(error)
         # Where the log has moved on, taking the claim conflicts, and all is decided anew.
         if not request.sendable and request.at == self.state.position:
-            over = request.code == "over-budget"
-            return "context_length" if over else "invalid_request", request.reason
+            if request.code != "over-budget":
+                return "invalid_request", request.reason
+            why = self.without_summary.get(lane.agent, "")
+            return "context_length", "; ".join(filter(None, (request.reason, why)))
         return request
 
     def _over(self, agent: Agent, account: LaneUsage) -> str:

@@ -152,6 +152,7 @@ class Runner:
         presence = self.conversation.log.recorder.claims.presence(self.conversation.log.edge.id())
         try:
             self.journal = Journal(self.conversation, presence, self.agents, self.options)
+            self.journal.without_summary = self._upkeep.without_summary
         except BaseException:
             presence.close()
             raise

@@ -30,6 +30,8 @@ class UpkeepSchedule:
         self._seen = self._looked_at = 0
         self._paused: dict[int, int] = {}
         """Per work that has failed, the position from which it is tried again."""
+        self.without_summary: dict[str, str] = {}
+        """The agents whose last summary has failed, with the reason."""
 
     async def run(self) -> None:
         """Do what is due now. A failure is logged as a warning."""
@@ -42,9 +44,14 @@ class UpkeepSchedule:
         for number, (name, upkeep) in enumerate(self._works):
             if position < self._paused.get(number, 0) or await asyncio.to_thread(self._is_spent, name):
                 continue
+            is_summary = upkeep is self._agents[name].summary
             try:
                 await upkeep.apply(self._conversation, name, upkeep.worker(self._agents, name))
+                if is_summary:
+                    self.without_summary.pop(name, None)
             except (ModelError, OperationalError) as error:
+                if is_summary:
+                    self.without_summary[name] = f"its summary has failed: {error}"
                 self._paused[number] = position + PAUSE
                 LOGGER.warning(
                     "%s: %s for %s failed: %s", self._conversation.name, type(upkeep).__name__, name, error
