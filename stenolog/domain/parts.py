@@ -1,6 +1,8 @@
 """Parts of a message, in order: text, reasoning, tool calls and the rest."""
 
+import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import field
 from typing import Annotated, Literal, TypeAlias
 
@@ -126,3 +128,11 @@ def says_something(parts: Iterable[Part]) -> bool:
         part.text.strip() if isinstance(part, TextPart | RefusalPart) else isinstance(part, ToolCall)
         for part in parts
     )
+
+
+def call_text(call: ToolCall) -> str:
+    """Return a call as a text without its id, its arguments in the order of their names."""
+    given: object = call.arguments
+    with suppress(ValueError, RecursionError):
+        given = json.loads(call.arguments or "{}")
+    return json.dumps([call.namespace, call.name, given], sort_keys=True)

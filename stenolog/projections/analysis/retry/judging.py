@@ -13,7 +13,7 @@ from math import comb, sqrt
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from stenolog.domain.events import AssistantMessage, LlmError
-from stenolog.domain.parts import ToolCall
+from stenolog.domain.parts import call_text
 from stenolog.projections.json_checks import misfit
 
 Word: TypeAlias = Literal["regressed", "improved", "no difference found"]
@@ -25,7 +25,8 @@ def same_calls(recorded: Answer, answer: Answer) -> bool:
 
     Ids, texts, and the order of an object's keys do not count. Two answers without a call are the same.
     """
-    return _calls(recorded) == _calls(answer)
+    mine, other = (Counter(map(call_text, each.tool_calls)) for each in (recorded, answer))
+    return mine == other
 
 
 def fits(schema: Any, recorded: Answer, answer: Answer) -> bool:
@@ -36,18 +37,6 @@ def fits(schema: Any, recorded: Answer, answer: Answer) -> bool:
         return not misfit(json.loads(answer.text), schema)
     except ValueError:
         return False
-
-
-def _calls(answer: Answer) -> Counter[tuple[str, str, str]]:
-    return Counter((call.namespace, call.name, _canonical(call)) for call in answer.tool_calls)
-
-
-def _canonical(call: ToolCall) -> str:
-    try:
-        given: Any = json.loads(call.arguments or "{}")
-    except ValueError:
-        return call.arguments
-    return json.dumps(given, sort_keys=True)
 
 
 class Interval(NamedTuple):

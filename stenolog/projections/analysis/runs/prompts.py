@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from stenolog.domain.card import AgentCard
 from stenolog.domain.entry import Entry
 from stenolog.domain.events import AssistantMessage, Event, ToolResult
+from stenolog.domain.parts import call_text
 from stenolog.domain.values import Usage
 from stenolog.projections.requests import Request
 
 from ..cache.changes import PartChange, Twins
 from ..cache.difference import RequestDiff, diff
 from .comparison import Comparison
-from .steps import call_text
 
 WORD = re.compile(r"[\w.:~-]+")
 
@@ -74,7 +73,7 @@ def _calls(event: Event, known: Collection[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
     for call in event.tool_calls if isinstance(event, AssistantMessage) else ():
         if call.id not in known:
-            found[call_text(asdict(call))].append(call.id)
+            found[call_text(call)].append(call.id)
     return found
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -20,6 +18,7 @@ from stenolog.domain import events
 from stenolog.domain.codec import REGISTRY
 from stenolog.domain.entry import Entry
 from stenolog.domain.lanes.state import address
+from stenolog.domain.parts import call_text
 from stenolog.domain.settings import NOTHING, Settings, configure
 from stenolog.projections.messages.body_digest import compact
 from stenolog.projections.requests import LaneId
@@ -124,14 +123,6 @@ def kept_fields(event: events.Known) -> dict[str, Any]:
     return found
 
 
-def call_text(call: Mapping[str, Any]) -> str:
-    """Return a call without its id, its arguments in the order of their names."""
-    arguments = call.get("arguments", "{}")
-    with suppress(ValueError):
-        arguments = compact(_sorted(from_json(arguments)))
-    return compact([call.get("namespace", ""), call["name"], arguments])
-
-
 class _Reader:
     """Facts of a log that are known while its entries become steps."""
 
@@ -193,7 +184,7 @@ class _Reader:
         attempts = self._attempts(*stream)
         self._answers[stream] += 1
         for index, call in enumerate(answer.tool_calls):
-            text, key = self._masked(call_text(asdict(call))), CallKey(entry.position, index)
+            text, key = self._masked(call_text(call)), CallKey(entry.position, index)
             self._streams[key] = (*attempts[1:], text)
             self._named[entry.id, index] = Call(key, entry.id, call.id, call.name, answer.agent, answer.task)
         view = _view(entry, answer.receipt)
@@ -237,15 +228,12 @@ class _Reader:
             return event.payload.hex()
         found = kept_fields(event)
         if "parts" in found:
-            is_answer = event.kind == "assistant_message"
-            found["parts"] = self._parts(found["parts"], self._calls_only and is_answer)
+            # What was thought is not done, and calls of one answer run side by side.
+            called = sorted(map(call_text, getattr(event, "tool_calls", ())))
+            said = [part for part in found["parts"] if part["type"] not in ("tool_call", "reasoning")]
+            is_answer = isinstance(event, events.AssistantMessage)
+            found["parts"] = [called] if is_answer and self._calls_only else [said, called]
         return self._plain(found)
-
-    def _parts(self, parts: Iterable[Mapping[str, Any]], calls_only: bool) -> list[Any]:
-        # What was thought is not done, and calls of one answer run side by side.
-        called = sorted(call_text(part) for part in parts if part["type"] == "tool_call")
-        said = [part for part in parts if part["type"] not in ("tool_call", "reasoning")]
-        return [called] if calls_only else [said, called]
 
     def _plain(self, value: Any) -> Any:
         match value:
@@ -276,13 +264,3 @@ def _ids(log: Iterable[Entry]) -> Iterable[str]:
 
 def _view(entry: Entry, receipt: Any) -> int:
     return entry.position - 1 if receipt is None else receipt.view
-
-
-def _sorted(value: Any) -> Any:
-    match value:
-        case dict():
-            return {key: _sorted(value[key]) for key in sorted(value)}
-        case list():
-            return [*map(_sorted, value)]
-        case _:
-            return value
