@@ -97,7 +97,7 @@ class SharedCache:
         hour = max((number for number, seconds in marks if seconds >= HOUR), default=0)
         hour, last = max(hour, read), max(read, marks[-1][0] if marks else 0)
         self._write(call, [_Write(call.keys[n - 1], seconds) for n, seconds in marks])
-        at_read, at_hour, at_last = (call.ends[n - 1] if n else 0 for n in (read, hour, last))
+        at_read, at_hour, at_last = (self._size(call, n) if n else 0 for n in (read, hour, last))
         return CacheOutcome(
             Tokens(
                 call.tokens,
@@ -134,10 +134,15 @@ class SharedCache:
         return CacheOutcome(Tokens(call.tokens, call.output, tokens), read if tokens else 0)
 
     def _is_kept(self, call: SentPrompt, number: int) -> bool:
-        size = call.ends[number - 1]
-        if self._doubt:
-            size += round(self._doubt * self._errors.get(call.keys[number - 1], call.error(number)))
+        size = self._size(call, number)
+        if self._doubt and call.keys[number - 1] not in self._errors:
+            size += round(self._doubt * call.error(number))
         return size >= self._least
+
+    def _size(self, call: SentPrompt, number: int) -> int:
+        """Return the tokens of a beginning, with the possible error of a recorded one."""
+        error = self._errors.get(call.keys[number - 1], 0.0) if self._doubt else 0.0
+        return call.ends[number - 1] + round(self._doubt * error)
 
     def _write(self, call: SentPrompt, writes: list[_Write]) -> None:
         if call.answered > call.begun:
@@ -158,7 +163,7 @@ def simulated(
 ) -> list[CacheOutcome]:
     """Return the outcome of each call, in the given order; each model has a cache of its own.
 
-    `doubt`: for the least that is kept, beginnings are so many times their possible error longer.
+    `doubt`: beginnings are so many times their possible error longer.
     """
     given = list(calls)
     caches: dict[str, SharedCache] = {}

@@ -46,17 +46,19 @@ class Breakpoints(NamedTuple):
             set_breakpoints(self.tools or ("" if "system" in body else self.prefix), own)
 
 
-NONE = Breakpoints("", "", "", 1)
+USUAL, NONE = Breakpoints(), Breakpoints("", "", "", 1)
 
 
 def breakpoints_of(given: Any, agent: str) -> Breakpoints:
     """Return the breakpoints that a card's `cache` asks for. Raises `CallerError`."""
+    if given is None or given is True:
+        return USUAL
     if given is False:
         return NONE
     if given in LIFETIMES:
         return Breakpoints(prefix=given, messages=given)
     if not isinstance(given, Mapping):
-        return Breakpoints()
+        return USUAL
     where = f"agent {agent!r}: cache: expected"
     if unknown := set(given) - set(Breakpoints._fields):
         raise CallerError(f"{where} {', '.join(Breakpoints._fields)}, found {min(unknown)!r}")
