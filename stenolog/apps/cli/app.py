@@ -55,6 +55,8 @@ MEANT = {
     "copy": ("fork", "db backup"),
     "usage": ("cost",),
     "tokens": ("cost",),
+    "stats": ("cost --context",),
+    "advise": ("cost --advise",),
     "help": ("--help", "COMMAND --help"),
     "version": ("-V",),
     "diff": ("request --diff ENTRY",),

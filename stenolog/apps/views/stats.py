@@ -38,7 +38,7 @@ class Stats(NamedTuple):
 
 
 def has_calls(conversation: Conversation) -> bool:
-    """Return whether an agent has answered, so that there are `stats`."""
+    """Return whether an agent has answered, so that there is a context to show."""
     return bool(busiest(conversation.fold(usage)))
 
 
