@@ -126,8 +126,10 @@ def forecast(search: Search, samples: Samples, times: int, panel: Panel) -> Esti
         return Estimate(0, known, 0, 0, 0, 0, kept.micro_usd)
     asked = [placed[0] for placed in samples.upto(step.variants[0], search.samples) if placed is not None]
     each = panel.estimate(asked, times)
-    done = sum(len(verdicts) >= search.samples for verdicts in samples.verdicts.values())
-    variants = 2 + ceil(log2(max(1, search.variants - 1))) - done
+    full = [verdicts for verdicts in samples.verdicts.values() if len(verdicts) >= search.samples]
+    # One that cannot be judged costs nothing, and is not among those that the search needs.
+    judged = sum(any(verdict is not None for verdict in verdicts) for verdicts in full)
+    variants = max(1, 2 + ceil(log2(max(1, search.variants - 1))) - judged)
     return each._replace(
         calls=each.calls * variants,
         kept=known,
