@@ -36,9 +36,12 @@ from stenolog.models import Scripted
 from stenolog.parts import FilePart, ImagePart
 from stenolog.requests import COUNTERS, build
 from stenolog.tools import recall_from
+from tests.analysis.cache_break import REPLY, bodies
+from tests.analysis.cache_breaks import breaks
 from tests.analysis.canaries import BLOBS, CANARY, SECRET, SHA, SPY, case
 from tests.engine.given import run, run_team
 from tests.random_cases import seeds
+from tests.recording.programs import Tap, answered
 from tests.requests.given import log
 
 ERASED = Unknown(topic="erased", payload=b"", ignorable=True)
@@ -255,3 +258,27 @@ def test_an_erased_entry_matters_unless_a_request_proves_that_it_was_for_others(
 def test_a_question_that_has_no_answer_is_refused(what: dict[str, Any], error: type[StenologError]) -> None:
     with pytest.raises(error):
         certified(log(TEAM, TOLD, ASKED), **what)
+
+
+@pytest.mark.parametrize(
+    ("api", "fields"),
+    [
+        ("openai-responses", {"previous_response_id": "resp_0"}),
+        ("openai-responses", {"conversation": "conv_1"}),
+        ("openai-responses", {"prompt": {"id": "pmpt_1"}}),
+        ("gemini", {"cachedContent": "cachedContents/1"}),
+        ("anthropic", {"container": "container_1"}),
+    ],
+)
+def test_nobody_can_say_what_was_in_contents_that_the_provider_has_kept(
+    api: str, fields: dict[str, Any]
+) -> None:
+    for sent, is_given in (({}, True), (fields, False)):
+        tap = Tap()
+        body = bodies(next(one for one in breaks() if one.api == api))[0]
+        entry = tap.ask(api, {**body, **sent}, answered(api, REPLY, id="resp_1", tokens=3_000))
+        assert isinstance(entry.event, AssistantMessage)
+        whole = tap.log[entry.conversation].entries()
+        found = certify(whole, entry.event.agent, texts=["swordfish"], blobs=tap.log.blobs)
+
+        assert found.is_given is is_given, found

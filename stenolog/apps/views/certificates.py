@@ -39,7 +39,7 @@ DIGEST = re.compile("[0-9a-f]{64}")
 LIMITS = (
     "Not found: other words for it, such as a paraphrase or a translation, and encodings.",
     f"Of an entry, a whole line is a quote from 12 characters on, a part of one from {2 * PIECE} on.",
-    "Not known: what tools and other programs did with it outside of the log.",
+    "Not known: what tools and other programs did with it outside of the log, and what is at a link.",
 )
 
 

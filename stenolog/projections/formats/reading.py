@@ -66,8 +66,8 @@ class MessageReader(NamedTuple):
     this format, by keys and types that no other has. `by_items`: an answer may be several messages. `role` is
     the key of the speaker in a message.
 
-    `follows` is the key of the response that a request goes on from, and `wrapped` that of an inner request
-    whose tokens are counted.
+    `follows` is the key of the response that a request goes on from, `stored` are the keys that name other
+    contents which the provider has kept, and `wrapped` is that of an inner request whose tokens are counted.
     """
 
     message: ReadMessage
@@ -80,6 +80,7 @@ class MessageReader(NamedTuple):
     on_card_with_tools: Mapping[str, type] = {}
     beside: Mapping[str, json_fields.Json] = {}
     follows: str = ""
+    stored: tuple[str, ...] = ()
     wrapped: str = ""
     instructs_by_message: bool = False
     by_items: bool = False

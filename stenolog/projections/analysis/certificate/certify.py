@@ -16,6 +16,7 @@ from stenolog.domain.events import UNCHANGED, AssistantMessage, Event, LlmError,
 from stenolog.domain.policy import FullHistory, PolicyLike, policy
 from stenolog.domain.values import Receipt, WorkflowRun
 from stenolog.projections.analysis.explain import may_send
+from stenolog.projections.formats import FORMATS
 from stenolog.projections.messages.message import EMPTY_BLOBS, PIPELINE
 from stenolog.projections.messages.sizes import COUNTERS, Counter
 from stenolog.projections.requests import LaneId, Request, check_takes_part
@@ -32,6 +33,7 @@ MOST = 20
 """Requests that show it, of which each is listed; no more are looked for."""
 ASIDE = "its messages are only for the timeline: what it was sent is not in the log"
 UNKNOWN_RESPONSE = "it goes on from a response that is not in the log"
+STORED = "it names contents that the provider has kept: {}"
 
 
 class CertifiedRequest(NamedTuple):
@@ -265,6 +267,10 @@ class _Search:
 
     def _elsewhere(self, lane: LaneId, proof: Proof, request: Request) -> str:
         """Return why the provider may have had more than the body; "" if it had not."""
+        api = FORMATS.get(proof.api.partition("@")[0])
+        stored = api.read().stored if api and api.read else ()
+        if named := [key for key in stored if request.body.get(key)]:
+            return STORED.format(", ".join(named))
         response = request.body.get(FOLLOWED)
         if not response:
             return ""

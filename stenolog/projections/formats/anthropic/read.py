@@ -250,5 +250,6 @@ READER = reading.MessageReader(
     ),
     # Where the marks of the cache are is the client's own doing: see the receipts.
     beside={"cache": False},
+    stored=("container",),
     holds=_holds,
 )

@@ -184,6 +184,7 @@ READER = reading.MessageReader(
     system=_system,
     tools=_tools,
     on_card=frozenset({"generationConfig", "safetySettings"}),
+    stored=("cachedContent", "cached_content"),
     wrapped="generateContentRequest",
     holds=lambda contents: any("parts" in each for each in contents),
 )

@@ -174,4 +174,5 @@ READER = reading.MessageReader(
     on_card_with_tools=TOOL_PARAMETERS,
     by_items=True,
     follows="previous_response_id",
+    stored=("conversation", "prompt"),
 )
