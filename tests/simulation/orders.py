@@ -134,6 +134,8 @@ class Orders:
                 self.owes = ""
                 return ""
             case Unknown():  # its words were erased
+                if self.by_rule:
+                    self.kept.add(self.owes)
                 self.owes = ""
                 return ""
             case _:
