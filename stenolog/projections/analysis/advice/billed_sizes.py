@@ -41,6 +41,10 @@ class BilledSizes:
         self._fit(prompt.blocks[first:], usage.input - before)
         return [*map(self.of, prompt.blocks)]
 
+    def has(self, block: Block) -> bool:
+        """Return whether a block was part of a bill."""
+        return block.key in self._known
+
     def of(self, block: Block) -> float:
         """Return a block's tokens; those of an unknown one as estimated, at the rate of the others."""
         known = self._known.get(block.key)

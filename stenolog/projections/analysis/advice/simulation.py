@@ -31,7 +31,7 @@ class SentPrompt(NamedTuple):
 
     `keys` name the beginnings of the prompt, one longer than the other, and `ends` are their tokens. `marks`
     are numbers of beginnings, each with the seconds that it is kept; without marks, all beginnings are kept
-    for `idle` seconds. `begun` is when it was sent,
+    for `idle` seconds. `guessed` are tokens at the end that no bill states. `begun` is when it was sent,
     `answered` when what it wrote can be read.
     """
 
@@ -44,6 +44,7 @@ class SentPrompt(NamedTuple):
     lookback: int
     idle: int
     output: int = 0
+    guessed: float = 0.0
 
     @property
     def tokens(self) -> int:
@@ -100,7 +101,7 @@ class SharedCache:
         at_read, at_hour, at_last = (self._size(call, n) if n else 0 for n in (read, hour, last))
         return CacheOutcome(
             Tokens(
-                call.tokens,
+                call.tokens + round(self._doubt * ERROR * call.guessed),
                 call.output,
                 at_read,
                 at_last - at_read,

@@ -194,7 +194,9 @@ class Traffic:
         # What is the same as recorded is billed the same.
         is_same = [block.key for block in prompt.blocks] == [block.key for block in call.prompt.blocks]
         sizes = call.sizes if is_same else [*map(self.sizes[call.prompt.model].of, prompt.blocks)]
-        return call.under(prompt, sizes)
+        end = zip(prompt.blocks[prompt.last :], sizes[prompt.last :], strict=True)
+        guessed = sum(size for block, size in end if not self.sizes[prompt.model].has(block))
+        return call.under(prompt, sizes)._replace(guessed=guessed)
 
 
 def card_of(log: Iterable[Entry], agent: str) -> AgentCard:
