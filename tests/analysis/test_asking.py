@@ -27,7 +27,7 @@ from stenolog.errors import CallerError
 from stenolog.events import AssistantMessage, Usage
 from stenolog.models import Anthropic, Model, ModelError, ModelRequest, ModelResponse, Scripted
 from stenolog.parts import TextPart
-from stenolog.projections.analysis.retry import Question, Reply, cases, question, retried
+from stenolog.projections.analysis.retry import ModelQuestion, ModelReply, cases, question, retried
 from stenolog.testing import crash_points
 from tests.llms import wire_anthropic
 from tests.llms.server import Reply as ServerReply
@@ -67,7 +67,7 @@ class Provider(Model):
         yield ModelResponse((call,), usage=Usage(input=tokens, output=said))
 
 
-def questions(calls: int = 4) -> list[Question]:
+def questions(calls: int = 4) -> list[ModelQuestion]:
     """Return the calls of a conversation as questions, as they were recorded."""
     with stenolog.open(":memory:") as log:
         talk = log["demo"]
@@ -89,10 +89,12 @@ async def no_wait(seconds: float) -> None:
     await asyncio.sleep(0)
 
 
-def asked(log: stenolog.Log, model: Model, given: Sequence[Question], **options: Any) -> list[Reply]:
+def asked(
+    log: stenolog.Log, model: Model, given: Sequence[ModelQuestion], **options: Any
+) -> list[ModelReply]:
     """Ask, and return all replies."""
 
-    async def all_replies() -> list[Reply]:
+    async def all_replies() -> list[ModelReply]:
         chosen = {"times": 2, "budget_micro_usd": None, "prices": PRICES, "world": Runtime(sleep=no_wait)}
         return [reply async for reply in ask(given, model, answers=log, **(chosen | options))]
 

@@ -49,6 +49,8 @@ COMMANDS = [
     ("cost", "demo", "--context", "--agent", "coder", "--at", "9"),
     ("cost", "demo", "--advise"),
     ("retry", "demo"),
+    ("compare", "demo", "demo"),
+    ("certify", "demo", "--agent", "reviewer", "--never", "swordfish"),
     ("check",),
     ("check", "demo"),
     ("check", "replay", "demo"),

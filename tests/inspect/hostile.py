@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import stenolog
-from stenolog import AgentCard, Event, ModeSwitch, Tool, UserMessage
+from stenolog import AgentCard, AssistantMessage, Event, ModeSwitch, Tool, UserMessage
 from stenolog.domain.codec import REGISTRY
 from stenolog.errors import StenologError
 from stenolog.testing import examples
@@ -92,6 +92,7 @@ def write(log: stenolog.Log, text: str) -> str:
     talk.append(ModeSwitch(title=clean, mode=clean, joins=[agent], cards={agent: card}))
     talk.append(UserMessage(text, author=clean, to=[agent], meta={clean: clean}, tags=[clean]))
     talk.extend([filled(event, text) for event in examples().values()], expected=talk.position)
+    talk.append(AssistantMessage(agent=agent, text=text))
     return name
 
 

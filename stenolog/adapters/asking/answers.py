@@ -21,7 +21,7 @@ from stenolog.domain.errors import CallerError, VersionConflictError
 from stenolog.domain.events import AssistantMessage, LlmError, ModeSwitch
 from stenolog.domain.lanes.effects import MODEL
 from stenolog.domain.values import Receipt
-from stenolog.projections.analysis.retry.questions import Question, Reply, is_final
+from stenolog.projections.analysis.retry.questions import ModelQuestion, ModelReply, is_final
 from stenolog.projections.messages.json_fields import as_dict
 
 Outcome: TypeAlias = AssistantMessage | LlmError
@@ -55,7 +55,7 @@ class AnswerLog:
         self._presence: Presence | None = None
         self._claimed: set[int] = set()
 
-    def outcomes(self, question: Question) -> dict[int, Kept]:
+    def outcomes(self, question: ModelQuestion) -> dict[int, Kept]:
         """Return what is known of each number of a question."""
         by: dict[str, dict[int, Kept]] = {"": {}}
         if question.key not in self.log:
@@ -75,7 +75,7 @@ class AnswerLog:
                 found[number] = Kept(event, sum(known) if known else None, attempts, entry.time)
         return by[[*by][-1]] if self.via is None else by.get(self.via, {})
 
-    def settle_dead(self, most: Iterable[tuple[Question, int | None]]) -> None:
+    def settle_dead(self, most: Iterable[tuple[ModelQuestion, int | None]]) -> None:
         """Append the end of calls whose process was killed, at the highest price of their questions.
 
         Raises `CallerError` if another process is asking one of them now.
@@ -94,7 +94,7 @@ class AnswerLog:
         for owner in owners - {claim.owner for _, claim in recorder.claims.everywhere()}:
             self.presence.forget(owner)
 
-    def claim(self, question: Question, number: int, attempt: int) -> Claim:
+    def claim(self, question: ModelQuestion, number: int, attempt: int) -> Claim:
         """Claim one call, durably. Raises `CallerError` if another process has it."""
         talk = self._opened(question)
         wanted = Claim(
@@ -115,7 +115,7 @@ class AnswerLog:
                 self._claimed.add(taken.fence)
                 return taken
 
-    def append(self, question: Question, claim: Claim, event: Outcome) -> None:
+    def append(self, question: ModelQuestion, claim: Claim, event: Outcome) -> None:
         """Append the outcome of a claimed call, and remove the claim."""
         extend(self.log[question.key], [event], None, claim.fence)
         self._claimed.discard(claim.fence)
@@ -132,7 +132,7 @@ class AnswerLog:
             self._presence = self.log.recorder.claims.presence(self.log.edge.id())
         return self._presence
 
-    def _claims(self, question: Question) -> Claims:
+    def _claims(self, question: ModelQuestion) -> Claims:
         return Claims(self.log.recorder, self.log[question.key].stream)
 
     def about(self, number: int, micro_usd: int | None) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class AnswerLog:
         via = {"via": self.via} if self.via else {}
         return {ASKED: {"number": number, "micro_usd": micro_usd, **via}}
 
-    def _died(self, question: Question, claim: Claim, price: int | None) -> LlmError:
+    def _died(self, question: ModelQuestion, claim: Claim, price: int | None) -> LlmError:
         return LlmError(
             agent=question.request.agent,
             task=question.request.task,
@@ -151,7 +151,7 @@ class AnswerLog:
             meta=self.about(int(claim.lane.rpartition("/")[2]), price),
         )
 
-    def _opened(self, question: Question) -> Conversation:
+    def _opened(self, question: ModelQuestion) -> Conversation:
         """Return the question's conversation, which its first call begins."""
         talk, case = self.log[question.key], question.case
         if not talk.position:
@@ -172,17 +172,17 @@ def beside(file: Path) -> Path:
     return file.with_name(f"{file.stem}.answers.db")
 
 
-def receipt(question: Question) -> Receipt:
+def receipt(question: ModelQuestion) -> Receipt:
     """Return the receipt of an answer, for a request that was built from another log."""
     request = question.request
     return Receipt(view=1, sha256=request.sha256, api=request.api, pipeline=PIPELINE)
 
 
-def reply(question: Question, number: int, kept: Kept) -> Reply:
+def reply(question: ModelQuestion, number: int, kept: Kept) -> ModelReply:
     """Return what is kept as a reply."""
     event = kept.outcome
     said, failed = (event, None) if isinstance(event, AssistantMessage) else (None, event)
-    return Reply(question, number, said, failed, kept.micro_usd, kept.time)
+    return ModelReply(question, number, said, failed, kept.micro_usd, kept.time)
 
 
 @contextmanager
@@ -209,8 +209,8 @@ def _files(log: Log) -> list[Path]:
 
 
 def replies(
-    questions: Iterable[Question], log: Log, times: int | None = None, via: str | None = None
-) -> Iterable[Reply]:
+    questions: Iterable[ModelQuestion], log: Log, times: int | None = None, via: str | None = None
+) -> Iterable[ModelReply]:
     """Yield the final replies that a log has, each question's in order; nothing is asked.
 
     `via` as in `AnswerLog`.

@@ -31,7 +31,7 @@ from stenolog.domain.errors import CallerError, InvalidEventError, StoreTimeoutE
 from stenolog.domain.events import AssistantMessage, LlmError
 from stenolog.domain.lanes.effects import CallModel
 from stenolog.domain.lanes.state import LaneState
-from stenolog.projections.analysis.retry.questions import Estimate, Question, Reply, is_final
+from stenolog.projections.analysis.retry.questions import Estimate, ModelQuestion, ModelReply, is_final
 from stenolog.projections.formats import format_of
 from stenolog.projections.formats.deltas import ResponseDelta
 from stenolog.projections.prices import Prices
@@ -40,8 +40,8 @@ from stenolog.projections.requests.transport import Outgoing
 from .answers import AnswerLog, Kept, Outcome, receipt, reply
 from .highest_price import UNBILLED, cost_of, highest, likely, most_output
 
-Outcomes: TypeAlias = AsyncGenerator[tuple[Question, int, Kept], None]
-Models: TypeAlias = Model | Callable[[Question], Model]
+Outcomes: TypeAlias = AsyncGenerator[tuple[ModelQuestion, int, Kept], None]
+Models: TypeAlias = Model | Callable[[ModelQuestion], Model]
 """The model to ask, or the one of each question."""
 RETRIES = RetryPolicy()
 FAILURES = 3
@@ -51,13 +51,13 @@ FAILURES = 3
 class Due(NamedTuple):
     """One answer that is missing; `attempts` have failed before."""
 
-    question: Question
+    question: ModelQuestion
     number: int
     attempts: int
 
 
 def estimate(
-    questions: Iterable[Question],
+    questions: Iterable[ModelQuestion],
     model: Models,
     times: int,
     answers: Log,
@@ -94,7 +94,7 @@ def _sum(so_far: int | None, each: int | None, calls: int) -> int | None:
 
 
 async def ask(
-    questions: Iterable[Question],
+    questions: Iterable[ModelQuestion],
     model: Models,
     *,
     times: int,
@@ -104,7 +104,7 @@ async def ask(
     retries: RetryPolicy = RETRIES,
     prices: Prices | None = None,
     world: Runtime = WORLD,
-) -> AsyncIterator[Reply]:
+) -> AsyncIterator[ModelReply]:
     """Ask each question until `answers` has so many answers; yield the kept ones first, then each new one.
 
     See `Asking`, which asks several times within one budget.
@@ -115,7 +115,7 @@ async def ask(
             yield each
 
 
-def _model_of(question: Question, model: Models) -> Model:
+def _model_of(question: ModelQuestion, model: Models) -> Model:
     """Return the model of a question. Raises `CallerError` if it has another API."""
     found = model if isinstance(model, Model) else model(question)
     api, asked = format_of(found.api).name, question.request.api.partition("@")[0]
@@ -170,13 +170,15 @@ class Asking:
         """The micro-dollars that all answers so far have cost."""
         return sum(self.costs.values())
 
-    async def replies(self, questions: Iterable[Question], times: int) -> AsyncGenerator[Reply, None]:
+    async def replies(
+        self, questions: Iterable[ModelQuestion], times: int
+    ) -> AsyncGenerator[ModelReply, None]:
         """Yield so many answers of each question: those kept, then each new one.
 
         A question that is given twice is asked once. Raises `CallerError` if a model has another API than its
         question, if a budget is given and a model has no price, and if another process is asking.
         """
-        shown: dict[str, list[Question]] = {}
+        shown: dict[str, list[ModelQuestion]] = {}
         for each in questions:
             shown.setdefault(each.key, []).append(each)
         due, kept = await self._thread.call(self.begin, [same[0] for same in shown.values()], times)
@@ -189,13 +191,13 @@ class Asking:
                     yield reply(each, number, outcome)
 
     def begin(
-        self, questions: Sequence[Question], times: int
-    ) -> tuple[list[Due], list[tuple[Question, int, Kept]]]:
+        self, questions: Sequence[ModelQuestion], times: int
+    ) -> tuple[list[Due], list[tuple[ModelQuestion, int, Kept]]]:
         """Settle what a killed process left, and return what is missing and what is kept."""
         for question in questions:
             model = _model_of(question, self.model)
             self.most[question.key] = highest(question.request, model, self.prices)
-        found: list[tuple[Question, int, Kept]] = []
+        found: list[tuple[ModelQuestion, int, Kept]] = []
         due: list[Due] = []
         self.answers.settle_dead([(question, self.most[question.key]) for question in questions])
         all_kept = {question.key: self.answers.outcomes(question) for question in questions}
@@ -211,7 +213,7 @@ class Asking:
                     due.append(Due(question, number, kept.attempts if kept else 0))
         return due, found
 
-    def _check_price(self, question: Question) -> None:
+    def _check_price(self, question: ModelQuestion) -> None:
         if self.most[question.key] is None and self.budget is not None:
             name = _model_of(question, self.model).name
             raise CallerError(
@@ -221,7 +223,7 @@ class Asking:
     async def work(self, due: Sequence[Due]) -> Outcomes:
         """Ask for what is missing, and yield each outcome as it comes."""
         waiting = [*reversed(due)]
-        under_way: set[asyncio.Task[tuple[Question, int, Kept]]] = set()
+        under_way: set[asyncio.Task[tuple[ModelQuestion, int, Kept]]] = set()
         try:
             while under_way or waiting:
                 while waiting and len(under_way) < self.at_once and self._begins(waiting[-1].question):
@@ -236,7 +238,7 @@ class Asking:
                 task.cancel()
             await asyncio.gather(*under_way, return_exceptions=True)
 
-    def _begins(self, question: Question) -> bool:
+    def _begins(self, question: ModelQuestion) -> bool:
         """Reserve a call's highest price, and return whether it may begin."""
         most = self.most[question.key] or 0
         if self.failed >= FAILURES or (most and not self._fits(most)):
@@ -247,7 +249,7 @@ class Asking:
     def _fits(self, more: int) -> bool:
         return self.budget is None or self.spent + self.reserved + more <= self.budget
 
-    async def _answered(self, due: Due) -> tuple[Question, int, Kept]:
+    async def _answered(self, due: Due) -> tuple[ModelQuestion, int, Kept]:
         question, number, before = due
         most, cost = self.most[question.key], None
         attempt = 0
@@ -289,7 +291,7 @@ class Asking:
         return event, paid, max(0.0, (event.retry_at - self.answers.log.edge.clock()).total_seconds())
 
     async def _outcome(
-        self, model: Model, question: Question, claim: Claim, call: OngoingModelCall
+        self, model: Model, question: ModelQuestion, claim: Claim, call: OngoingModelCall
     ) -> Outcome:
         request = question.request
         prompt = ModelRequest(request.body, claim.key, claim.lane, question.key)
@@ -311,7 +313,7 @@ class Asking:
             now = self.answers.log.edge.clock()
             return call.failed(error, self.world.stopwatch(), now, self.retries, self.world.chance())
 
-    async def _append(self, question: Question, claim: Claim, event: Outcome) -> Outcome:
+    async def _append(self, question: ModelQuestion, claim: Claim, event: Outcome) -> Outcome:
         """Append an outcome, and return it; an error in its place if no log can hold it."""
         for failures in count():
             try:

@@ -24,7 +24,7 @@ from stenolog.domain.entry import Entry
 from stenolog.domain.errors import CallerError
 from stenolog.domain.events import AssistantMessage, Event, LlmError, ModeSwitch, UserMessage
 from stenolog.domain.parts import ToolCall
-from stenolog.projections.analysis.retry import Question, question, same_calls
+from stenolog.projections.analysis.retry import ModelQuestion, question, same_calls
 from stenolog.projections.analysis.retry.judging import fits
 from stenolog.projections.formats.readable import texts
 from stenolog.projections.requests import build
@@ -47,7 +47,7 @@ class Judge(NamedTuple):
     passes: Callable[[Answer, Answer], bool] = same_calls
     model: Model | None = None
 
-    def question(self, asked: Question, answer: Answer) -> Question:
+    def question(self, asked: ModelQuestion, answer: Answer) -> ModelQuestion:
         """Return the question to the judge's model about an answer."""
         assert self.model is not None, "another judge asks nobody"
         body = asked.request.body

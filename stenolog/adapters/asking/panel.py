@@ -9,7 +9,7 @@ from typing import Any, Self, TypeAlias
 
 from stenolog.adapters.conversation.log import Log
 from stenolog.adapters.models.base import Model
-from stenolog.projections.analysis.retry import Estimate, Question, Reply
+from stenolog.projections.analysis.retry import Estimate, ModelQuestion, ModelReply
 
 from .asking import Asking, Models, estimate
 from .judges import BY_CALLS, Judge
@@ -31,7 +31,7 @@ class Panel:
         *,
         judge: Judge = BY_CALLS,
         budget_micro_usd: int | None = None,
-        seen: Callable[[Reply], object] = lambda reply: None,
+        seen: Callable[[ModelReply], object] = lambda reply: None,
         **options: Any,
     ) -> None:
         self.judge = judge
@@ -55,7 +55,7 @@ class Panel:
         """The whole days between the oldest and the newest answer: a provider may change its model."""
         return (self._last - self._first).days if self._first and self._last else 0
 
-    def estimate(self, questions: Iterable[Question], times: int) -> Estimate:
+    def estimate(self, questions: Iterable[ModelQuestion], times: int) -> Estimate:
         """Return what the verdicts would take, without asking; a judge's answers as if none were kept."""
         given = list({each.key: each for each in questions}.values())
         store, prices = self.asking.answers, self.asking.prices
@@ -68,14 +68,14 @@ class Panel:
         sums: Any = (None if None in both else sum(both) for both in zip(found, judged, strict=True))
         return Estimate(*sums)._replace(dearest=max(found.dearest, judged.dearest))
 
-    async def verdicts(self, questions: Iterable[Question], times: int) -> Mapping[str, Verdicts]:
+    async def verdicts(self, questions: Iterable[ModelQuestion], times: int) -> Mapping[str, Verdicts]:
         """Return the verdicts on so many answers of each question, by its key.
 
         An error that the request would meet again has not passed.
         """
         given = {each.key: each for each in questions}
         found: dict[str, list[bool | None]] = {key: [None] * times for key in given}
-        judged: list[tuple[Reply, Question]] = []
+        judged: list[tuple[ModelReply, ModelQuestion]] = []
         self.missing = times * len(given)
         async for reply in self._replies(given.values(), times):
             self.missing -= reply.is_final
@@ -94,7 +94,9 @@ class Panel:
             found[reply.question.key][reply.number - 1] = said.get(asked.key)
         return found
 
-    async def _replies(self, questions: Iterable[Question], times: int) -> AsyncGenerator[Reply, None]:
+    async def _replies(
+        self, questions: Iterable[ModelQuestion], times: int
+    ) -> AsyncGenerator[ModelReply, None]:
         async with aclosing(self.asking.replies(questions, times)) as replies:
             async for reply in replies:
                 self.seen(reply)
@@ -102,16 +104,16 @@ class Panel:
                 self._last = max(self._last or reply.time, reply.time)
                 yield reply
 
-    def _passes(self, reply: Reply) -> bool:
+    def _passes(self, reply: ModelReply) -> bool:
         recorded, answer = reply.question.case.answer, reply.message
         return answer is not None and self.judge.passes(recorded, answer)
 
-    def _asked_judge(self, question: Question, answer: Any) -> Question:
+    def _asked_judge(self, question: ModelQuestion, answer: Any) -> ModelQuestion:
         made = self.judge.question(question, answer)
         self._judging.add(made.key)
         return made
 
-    def _model_of(self, question: Question) -> Model:
+    def _model_of(self, question: ModelQuestion) -> Model:
         if question.key in self._judging and self.judge.model is not None:
             return self.judge.model
         return self._model if isinstance(self._model, Model) else self._model(question)

@@ -8,7 +8,7 @@ from math import ceil, log2
 from typing import NamedTuple
 
 from stenolog.adapters.conversation.log import Log
-from stenolog.projections.analysis.retry import Estimate, Question
+from stenolog.projections.analysis.retry import Estimate, ModelQuestion
 from stenolog.projections.analysis.retry.bisecting import Bisection, Search, Searched, Wanted, following
 
 from .answers import replies
@@ -30,15 +30,15 @@ class Samples:
     Equal questions of a variant have each an answer of their own.
     """
 
-    def __init__(self, question: Callable[[int, int], Question | None]) -> None:
+    def __init__(self, question: Callable[[int, int], ModelQuestion | None]) -> None:
         self.known: dict[tuple[str, int], bool | None] = {}
         """The verdicts, by question and number of the answer; None if the judge said neither."""
         self.verdicts: dict[int, list[bool | None]] = {}
         self._question = question
-        self._placed: dict[int, list[tuple[Question, int] | None]] = {}
+        self._placed: dict[int, list[tuple[ModelQuestion, int] | None]] = {}
         self._used: dict[int, Counter[str]] = {}
 
-    def upto(self, variant: int, samples: int) -> Sequence[tuple[Question, int] | None]:
+    def upto(self, variant: int, samples: int) -> Sequence[tuple[ModelQuestion, int] | None]:
         """Return the question of each sample of a variant, with the number of its answer."""
         placed, used = self._placed.setdefault(variant, []), self._used.setdefault(variant, Counter())
         for sample in range(len(placed), samples):
@@ -48,14 +48,14 @@ class Samples:
             placed.append(None if asked is None else (asked, used[asked.key]))
         return placed[:samples]
 
-    def missing(self, wanted: Wanted) -> Mapping[int, list[Question]]:
+    def missing(self, wanted: Wanted) -> Mapping[int, list[ModelQuestion]]:
         """Return the questions to ask, by how many answers each is to have."""
-        most: dict[str, tuple[Question, int]] = {}
+        most: dict[str, tuple[ModelQuestion, int]] = {}
         for variant in wanted.variants:
             for asked, number in filter(None, self.upto(variant, wanted.samples)):
                 if (asked.key, number) not in self.known and number > most.get(asked.key, (asked, 0))[1]:
                     most[asked.key] = asked, number
-        found: dict[int, list[Question]] = {}
+        found: dict[int, list[ModelQuestion]] = {}
         for asked, number in most.values():
             found.setdefault(number, []).append(asked)
         return found

@@ -16,9 +16,9 @@ from stenolog.projections.analysis.retry import (
     Comparison,
     Estimate,
     Here,
+    ModelQuestion,
+    ModelReply,
     Pair,
-    Question,
-    Reply,
     cases,
     judged,
     question,
@@ -78,20 +78,20 @@ def _case_at(calls: Sequence[Case], entry: Entry) -> Case | None:
     return None
 
 
-def last_answer(conversation: Conversation, agent: str | None) -> int:
+def last_answer(conversation: Conversation, agent: str | None, at: int | None = None) -> int:
     """Return the position of an agent's last answer, or of the last one at all.
 
-    Raises `InvalidEventError` if there is none.
+    With `at`: the last one up to there, else the first. Raises `InvalidEventError` if there is none.
     """
     found = [case.position for case in cases(conversation.entries()) if agent in (None, address(*case.lane))]
     if not found:
         raise InvalidEventError(
             f"{conversation.name!r}: expected an answer of {agent or 'a model'}, found none"
         )
-    return found[-1]
+    return found[-1] if at is None else max((one for one in found if one <= at), default=found[0])
 
 
-def _question(whole: Divided, request: Request, model: str, variant: str = "") -> Question:
+def _question(whole: Divided, request: Request, model: str, variant: str = "") -> ModelQuestion:
     name = model or str(request.body.get("model") or whole.case.answer.model)
     return question(whole.case, request, name, variant)
 
@@ -100,7 +100,7 @@ async def asked_causes(search: CauseSearch, panel: Panel) -> AnswerCauses:
     """Return the parts that an answer depends on, by verdicts of a panel on a model's answers."""
     seen = panel.seen
 
-    def take(reply: Reply) -> None:
+    def take(reply: ModelReply) -> None:
         search.take(reply)
         seen(reply)
 
@@ -174,21 +174,21 @@ class CauseSearch:
     def __init__(self, conversation: Conversation, whole: Divided, terms: Terms, model: str = "") -> None:
         self._log, self._means = list(conversation.entries()), Here(**means(conversation))
         self._whole, self._model = whole, model
-        self._made: dict[Removal, Question | None] = {}
-        self._replies: dict[str, dict[int, Reply]] = {}
+        self._made: dict[Removal, ModelQuestion | None] = {}
+        self._replies: dict[str, dict[int, ModelReply]] = {}
         self._costs: dict[tuple[str, int], int] = {}
         self._steps = halving([part.kind for part in whole.parts], whole.last, terms)
-        self._asked: dict[Removal, Question] = {}
+        self._asked: dict[Removal, ModelQuestion] = {}
         self.samples = 0
         self.causes = AnswerCauses(whole)
         self._set(next(self._steps))
 
     @property
-    def questions(self) -> list[Question]:
+    def questions(self) -> list[ModelQuestion]:
         """The questions to ask next."""
         return list(self._asked.values())
 
-    def take(self, reply: Reply) -> None:
+    def take(self, reply: ModelReply) -> None:
         """Take a reply to a question, new or kept."""
         self._costs[reply.question.key, reply.number] = reply.micro_usd or 0
         if reply.is_final:
@@ -213,7 +213,7 @@ class CauseSearch:
         self._asked = {each: one for each, one in made.items() if one is not None}
         self.samples = trials.samples
 
-    def _question(self, removal: Removal) -> Question | None:
+    def _question(self, removal: Removal) -> ModelQuestion | None:
         if removal not in self._made:
             whole = self._whole
             request = without(whole, self._log, removal, self._means) if removal else whole.request

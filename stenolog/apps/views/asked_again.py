@@ -11,8 +11,8 @@ from stenolog.projections.analysis.retry import (
     Change,
     Interval,
     Judged,
+    ModelQuestion,
     Pair,
-    Question,
     Retried,
     interval,
     judged,
@@ -37,8 +37,8 @@ class AskedCall(NamedTuple):
     """One recorded call, as its questions: as recorded, and under the change if that alters the request."""
 
     case: Case
-    before: Question
-    after: Question | None
+    before: ModelQuestion
+    after: ModelQuestion | None
 
 
 class AskedAgain(NamedTuple):
@@ -77,7 +77,7 @@ class ToAsk(NamedTuple):
     left_out: int
 
     @property
-    def questions(self) -> list[Question]:
+    def questions(self) -> list[ModelQuestion]:
         """All questions: each call's both sides one after the other, so that neither runs out first."""
         return [each for call in self.calls for each in (call.before, call.after) if each is not None]
 

@@ -57,13 +57,13 @@ def of_entries(conversation: Conversation, case: Case, first: int, last: int) ->
         found = f"found {first} and {last}"
         raise InvalidEventError(f"expected two entries from 1 to {case.view}, the first one first; {found}")
     entries = list(conversation.entries(at=min(case.position, conversation.position)))
-    here = Here(**means(conversation))
+    release = Here(**means(conversation))
 
     @cache
     def request(variant: int, _case: int) -> Request | None:
         begin = first + variant + 1
         change = Change(unwritten=PositionRange(first=begin, last=last)) if begin <= last else NO_CHANGE
-        (found,) = retried([case], entries, change, here)
+        (found,) = retried([case], entries, change, release)
         return found.now
 
     described = (describe(entry) for entry in entries[first - 1 : last])
@@ -174,7 +174,7 @@ def _all_built(
     from stenolog.adapters.engine.replay.agents import RecordedCards  # late: a page needs no engine
 
     entries = list(conversation.entries())
-    cards, here = RecordedCards(entries), Here(**means(conversation))
+    cards, release = RecordedCards(entries), Here(**means(conversation))
     groups: dict[tuple[str, int], list[Case]] = defaultdict(list)
     own = [case for case in calls if case.conversation == conversation.name]
     for case in own:
@@ -186,7 +186,7 @@ def _all_built(
             under = change(variant, group[0], entries, card)
         except CallerError:
             continue
-        found |= {each.case.position: each.now for each in retried(group, entries, under, here)}
+        found |= {each.case.position: each.now for each in retried(group, entries, under, release)}
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stenolog.projections.analysis.retry import Estimate, Interval, Question, interval, question
+from stenolog.projections.analysis.retry import Estimate, Interval, ModelQuestion, interval, question
 from stenolog.projections.analysis.retry.bisecting import Search, Searched, searched
 from stenolog.projections.analysis.text_fate import holds
 
@@ -96,7 +96,7 @@ class AnswerSearch:
             return None
         return Judged(self.axis, BY_CALLS.name, ANSWERS, found, self.search.confidence, micro_usd, is_cut)
 
-    def _question(self, variant: int, sample: int) -> Question | None:
+    def _question(self, variant: int, sample: int) -> ModelQuestion | None:
         axis, number = self.axis, sample % len(self.axis.cases)
         request, case = axis.request(variant, number), axis.cases[number]
         if request is None or not request.ready:

@@ -46,10 +46,10 @@ def mark_of(id: str) -> str:
 
 def name_now(log: Log, mark: str) -> str | None:
     """Return an imported conversation's present name; None if there is none."""
-    return _named(log, log.recorder.load_cursor(mark).position)
+    return _name_of(log, log.recorder.load_cursor(mark).position)
 
 
-def _named(log: Log, key: int) -> str | None:
+def _name_of(log: Log, key: int) -> str | None:
     return log.recorder.conversations.name_of(key) if key else None
 
 
@@ -117,7 +117,7 @@ class Naming:
         first = mark_of(id)
         mark = mark_of("\n".join([id, *self.asked])) if self.asked else first
         key = self._log.recorder.load_cursor(mark).position
-        if (now := _named(self._log, key)) is not None:
+        if (now := _name_of(self._log, key)) is not None:
             self._used.add(now)
             return Place(now, (mark,), key=key)
         usual = conversation_name(own or self._stem)

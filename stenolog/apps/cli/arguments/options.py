@@ -124,7 +124,8 @@ takes_format = click.option(
     "drawn_as",
     type=OneOf(["text", "json", "github", "sarif", "junit"]),
     default="text",
-    help="For CI: annotations of GitHub, SARIF or JUnit.",
+    metavar="FORM",
+    help="For CI: github, sarif or junit; also json, text.",
 )
 
 

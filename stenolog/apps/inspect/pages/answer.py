@@ -12,6 +12,7 @@ from stenolog.apps.views.answer_causes import (
     causes_data,
     causes_so_far,
     effects,
+    last_answer,
 )
 from stenolog.apps.views.envelope import Answer
 from stenolog.apps.views.lanes import unrecorded
@@ -26,13 +27,14 @@ PATIENCE_S = 5.0
 
 def view(query: Query) -> dict[str, Any]:
     """Return the parts of an answer's request, and the effect of leaving some out."""
-    whole, terms = answer_in_parts(query.conversation, query.at), Terms()
-    key = ("answer", query.conversation.key, query.at)
+    at, terms = _answered(query), Terms()
+    whole = answer_in_parts(query.conversation, at)
+    key = ("answer", query.conversation.key, at)
     causes = query.later(key, query.head, lambda: _causes(query), PATIENCE_S)
     requests = most_requests(len(whole.parts))
     return {
         "name": query.conversation.name,
-        "at": query.at,
+        "at": at,
         "agent": whole.case.lane.address,
         "whole": whole,
         "causes": causes,
@@ -47,8 +49,13 @@ def view(query: Query) -> dict[str, Any]:
     }
 
 
+def _answered(query: Query) -> int:
+    """Return the position of the answer that is asked about: the last one up to there, else the first."""
+    return last_answer(query.conversation, None, query.at)
+
+
 def _causes(query: Query) -> AnswerCauses:
-    return causes_so_far(query.conversation, answer_in_parts(query.conversation, query.at))
+    return causes_so_far(query.conversation, answer_in_parts(query.conversation, _answered(query)))
 
 
 def twin(query: Query) -> Answer:

@@ -39,7 +39,7 @@ def _axis(query: Query, case: Case) -> Axis:
 
 
 class ShownBisection(NamedTuple):
-    """What is shown of a result, without the requests that it was made of."""
+    """The part of a result that the page shows, without the requests that it was made of."""
 
     sentence: str
     tried: list[Tried]
@@ -47,7 +47,7 @@ class ShownBisection(NamedTuple):
     is_by_answers: bool
 
 
-def _shown(judged: Judged) -> ShownBisection:
+def _for_page(judged: Judged) -> ShownBisection:
     points = [each for each in tried(judged) if each.passed.of]
     return ShownBisection(sentence(judged), points, judged.is_found, judged.confidence is not None)
 
@@ -60,7 +60,7 @@ def _results(query: Query, case: Case) -> list[ShownBisection] | None:
         found = [by_text(_axis(query, case), holds)] if holds else []
         if version and is_answered(case):
             found += filter(None, [AnswerSearch(_axis(query, case), MOST, CONFIDENCE).so_far(query.log)])
-        return [*map(_shown, found)]
+        return [*map(_for_page, found)]
 
     key = ("bisect", query.conversation.key, case.lane.address, case.view, holds, *map(query.word, ENDS))
     found: list[ShownBisection] | None = query.later(key, (query.head, version), work, PATIENCE_S)

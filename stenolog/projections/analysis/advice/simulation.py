@@ -110,7 +110,7 @@ class SharedCache:
             read,
         )
 
-    def known(self, call: SentPrompt) -> list[int]:
+    def beginnings_kept(self, call: SentPrompt) -> list[int]:
         """Return the beginnings of a call that its marks find in the cache."""
         self._advance(call.begun)
         return [n for mark, _ in call.marks for n in self._before(call, mark)]

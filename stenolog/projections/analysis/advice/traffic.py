@@ -137,7 +137,7 @@ class Traffic:
         if usage is None:
             return sizes
         made = call.under(prompt, sizes)
-        near = cache.known(made) if usage.cache_read and prompt.is_marked else []
+        near = cache.beginnings_kept(made) if usage.cache_read and prompt.is_marked else []
         read = min(near, key=lambda n: abs(made.ends[n - 1] - usage.cache_read), default=0)
         cache.take(made)
         for number in (read, prompt.last if usage.cache_write and prompt.is_marked else 0):

@@ -5,7 +5,7 @@ from .changes import HERE, NO_CHANGE, Change, Here, Retried, built, retried
 from .comparing import Tried, tried
 from .decisions import NOT_COMPARED, Team
 from .judging import Comparison, Interval, Judged, Pair, interval, judged, same_calls
-from .questions import Estimate, Question, Reply, question
+from .questions import Estimate, ModelQuestion, ModelReply, question
 
 __all__ = [
     "HERE",
@@ -18,9 +18,9 @@ __all__ = [
     "Here",
     "Interval",
     "Judged",
+    "ModelQuestion",
+    "ModelReply",
     "Pair",
-    "Question",
-    "Reply",
     "Retried",
     "Team",
     "Tried",

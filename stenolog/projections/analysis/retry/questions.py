@@ -13,7 +13,7 @@ from stenolog.projections.requests import Request
 from .cases import Case
 
 
-class Question(NamedTuple):
+class ModelQuestion(NamedTuple):
     """A request to ask a model, and the recorded call that it is about.
 
     `variant` is the change in words; "" if the request is as recorded. Equal requests to a model have the
@@ -26,13 +26,13 @@ class Question(NamedTuple):
     key: str
 
 
-class Reply(NamedTuple):
+class ModelReply(NamedTuple):
     """One answer to a question, the one of this `number` from 1, or the error in its place.
 
     `micro_usd` is what it cost with all its attempts; None: not known. `time` is that of its end.
     """
 
-    question: Question
+    question: ModelQuestion
     number: int
     message: AssistantMessage | None
     error: LlmError | None
@@ -73,7 +73,7 @@ def is_final(outcome: AssistantMessage | LlmError | None) -> bool:
     return isinstance(outcome, AssistantMessage) or (outcome is not None and outcome.category in FINAL)
 
 
-def question(case: Case, request: Request, model: str, variant: str = "") -> Question:
+def question(case: Case, request: Request, model: str, variant: str = "") -> ModelQuestion:
     """Return the question that this request is for a model of this name."""
     named = json.dumps([model, request.api, request.sha256])
-    return Question(case, request, variant, sha256(named.encode()).hexdigest())
+    return ModelQuestion(case, request, variant, sha256(named.encode()).hexdigest())

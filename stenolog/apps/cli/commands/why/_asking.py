@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stenolog.adapters.asking import Panel
     from stenolog.adapters.conversation.log import Log
     from stenolog.adapters.models.base import Model
-    from stenolog.projections.analysis.retry import Estimate, Question
+    from stenolog.projections.analysis.retry import Estimate, ModelQuestion
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -54,7 +54,7 @@ OPTIONS = (
         help="calls, schema:FILE, MODULE:FUNCTION or model:KIND:NAME.",
     ),
     click.option("--through", metavar="KIND:NAME", help="Who answers in place of the recorded model."),
-    click.option("--answers", type=PLAIN_FILE, help="Keep the answers here. Default: NAME.answers.db."),
+    click.option("--answers", type=PLAIN_FILE, help="Keep the answers here, not in NAME.answers.db."),
     click.option(
         "--confidence",
         type=click.FloatRange(0.5, 1, max_open=True),
@@ -89,7 +89,7 @@ class Models:
         self._other = self._model_named(other) if other else None
         self._made: dict[tuple[str, str], Model] = {}
 
-    def __call__(self, question: Question) -> Model:
+    def __call__(self, question: ModelQuestion) -> Model:
         """Return the model of a question. Raises `CallerError` if no kind of model speaks its API."""
         if question.variant and self._other is not None:
             return self._other
@@ -108,7 +108,7 @@ class Models:
         return model_from_string(written, folder=Path.cwd(), keys=self._keys)
 
 
-def recorded_name(question: Question) -> str:
+def recorded_name(question: ModelQuestion) -> str:
     """Return the model that a request names, else the one that answered it."""
     return str(question.request.body.get("model") or question.case.answer.model)
 

@@ -99,7 +99,9 @@ def releases_axis(log: Log, options: BisectOptions, client: str) -> Axis:
 def _between(role: RoleDrift, between: tuple[str, str] | None) -> tuple[PromptVersion, ...]:
     first, last = (_version(role, word) for word in between) if between else (0, len(role.versions) - 1)
     if first >= last:
-        raise InvalidEventError(f"--between: expected two releases, the older first; known: {_known(role)}")
+        raise InvalidEventError(
+            f"--between: expected two releases, the older first; known: {_release_names(role)}"
+        )
     return role.versions[first : last + 1]
 
 
@@ -112,12 +114,12 @@ def _version(role: RoleDrift, word: str) -> int:
     ]
     if len(found) != 1:
         raise InvalidEventError(
-            f"--between: expected a release, found {word!r}, which is {len(found)} of: {_known(role)}"
+            f"--between: expected a release, found {word!r}, which is {len(found)} of: {_release_names(role)}"
         )
     return found[0]
 
 
-def _known(role: RoleDrift) -> str:
+def _release_names(role: RoleDrift) -> str:
     return ", ".join(f"{each.digest} ({', '.join(each.programs)})" for each in role.versions)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--team", type=PLAIN_FILE, help="Try the commits of this team file, not entries.")
 @click.option("--releases", metavar="CLIENT", help="Try a recorded program's releases; alone: list them.")
 @click.option("--holds", metavar="TEXT", help="Find what brought a text into the request, or took it.")
-@click.option("--at", metavar="ENTRY", help="The request at this entry. Default: the last that was answered.")
+@click.option("--at", metavar="ENTRY", help="The request here. Default: the last answered.")
 @click.option("--sample", metavar="N", type=click.IntRange(1), help="At most so many recorded calls.")
 @click.option("-v", "--verbose", is_flag=True, help="List every line that a release changed.")
 @takes_asking
@@ -51,8 +51,7 @@ def bisect_command(
 ) -> CommandResult:
     """Find the entry, commit or release that turned a request.
 
-    By a binary search: --holds looks for a text, --ask has each call answered N times at most, and judged.
-    Exits with 1 if none can be named.
+    By a binary search. Exits with 1 if none can be named.
     """
     if team and releases is not None:
         raise click.UsageError("--team and --releases: expected one of them")

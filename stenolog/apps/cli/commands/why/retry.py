@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 @click.argument("targets", metavar="[CONVERSATION]...", nargs=-1, shell_complete=names)
 @click.option("--all", "everything", is_flag=True, help="All conversations of the database.")
 @click.option("--policy", metavar="POLICY", help="With this policy, such as last:50+tokens:16k.")
-@click.option("--card", type=PLAIN_FILE, help="With the instructions, tools … of this file (TOML or JSON).")
+@click.option("--card", type=PLAIN_FILE, help="With the instructions, tools … of this file.")
 @click.option("--team", type=PLAIN_FILE, help="With the agents of this team file.")
 @click.option("--model", metavar="KIND:NAME", help="With another model, such as openai:gpt-5.2.")
 @click.option("--sample", "size", type=click.IntRange(1), metavar="N", help="Try so many calls of all.")
 @click.option("-o", "--output", "out", type=FILE, help="Write the requests' digests; - for stdout.")
 @click.option("--against", type=PLAIN_FILE, help="Compare with digests that -o wrote.")
 @takes_asking
-@takes_agent_else("the calls and the card of which are meant")
+@takes_agent_else("default: all")
 @takes_format
 @takes_db
 def retry_command(
@@ -58,11 +58,7 @@ def retry_command(
     against: Path | None,
     asking: AskOptions,
 ) -> CommandResult:
-    """Build recorded model calls again, as they were or changed.
-
-    No tool runs, and no model without --ask. Exits with 1 if a request is not the one that was sent; with
-    --ask, if the change is worse.
-    """
+    """Build recorded model calls again, as they were or changed."""
     if everything and targets:
         raise click.UsageError("expected conversations or --all, found both")
     if asking.ask and (out or against):
