@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from starlette.testclient import TestClient
 
 import stenolog
 from stenolog import AgentCard, AssistantMessage, ModeSwitch, Tool, UserMessage
-from stenolog.models import MODELS
+from stenolog.models import MODELS, Model, ModelRequest, ModelResponse, StreamItem
+from stenolog.parts import TextPart, ToolCall
 from tests.cli.conftest import Ran
 from tests.recording.programs import BODIES, Tap, answered, tool, turns
 
@@ -159,41 +161,32 @@ def test_a_prompt_that_a_program_says_as_messages_is_that_of_the_release(cli: Cl
     assert {tried["passed"] for tried in cli(*asked, "Question 2").data["tried"]} == {1}
 
 
-NOISY = """
-import random
-
-from stenolog.models import MODELS, Model, ModelResponse
-from stenolog.parts import TextPart, ToolCall
-
-CHANCE = random.Random(1)
-
-
 class Noisy(Model):
-    api, charges = "openai-chat", "nothing"
+    """A model that mostly says yes, but calls a tool if it was told to guess."""
 
-    def __init__(self, name):
+    api = "openai-chat"
+    charges = "nothing"
+
+    def __init__(self, name: str) -> None:
         self.name = name
+        self._random = random.Random(1)
 
-    async def stream(self, prompt):
+    async def stream(self, prompt: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         yield prompt.outgoing()
-        good = CHANCE.random() < (0.95 if "Guess" not in str(prompt.body) else 0.1)
-        said = TextPart(text="Yes.") if good else ToolCall(id="c", name="look", arguments="{}")
+        is_good = self._random.random() < (0.95 if "Guess" not in str(prompt.body) else 0.1)
+        said = TextPart(text="Yes.") if is_good else ToolCall(id="c", name="look", arguments="{}")
         yield ModelResponse((said,))
 
 
-MODELS.add("noisy", Noisy)
-"""
-
-
 def test_the_entry_that_turned_the_answers_is_named_and_nothing_is_asked_twice(cli: Cli) -> None:
-    Path("noisy.py").write_text(NOISY)
     with stenolog.open("talks.db") as log:
         log["t"].append(ModeSwitch(joins=("coder",), cards={"coder": AgentCard(model="m")}), expected=0)
         for text in ("Bread?", "Milk?", "Guess if in doubt.", "Eggs?", "And now?"):
             log["t"].append(UserMessage(text=text, to=("coder",)))
         log["t"].append(AssistantMessage(agent="coder", text="Yes."))
-    asked = ("bisect", "t", "--plugin", "noisy.py", "--through", "noisy:x", "--ask")
+    asked = ("bisect", "t", "--through", "noisy:x", "--ask")
     with MODELS.restored():
+        MODELS.add("noisy", Noisy)
         few = cli(*asked, "4")
         found = cli(*asked, "60", "--json")
         again = cli(*asked, "60", "--json")
