@@ -27,7 +27,8 @@ from tests.transcripts.soundness import assert_sound
 
 FOLDER = Path(__file__).parent / "golden"
 PART = "--- "
-TODAY = timedelta(days=1)
+BEGUN = datetime.now(UTC) - timedelta(seconds=1)
+"""An entry of a later time is one that the log itself made in this process."""
 DIGEST = re.compile('"digest":"[0-9a-f]{64}"')
 
 
@@ -114,7 +115,7 @@ def _held(log: Log) -> Iterator[str]:
 def _line(entry: Entry) -> str:
     topic, payload = REGISTRY.dump(entry.event)
     event = DIGEST.sub('"digest":"…"', payload.decode())
-    if abs(datetime.now(UTC) - entry.time) < TODAY:  # The log's own entry: its id is random.
+    if BEGUN < entry.time <= datetime.now(UTC):  # The log's own entry: its id is random.
         return f"{entry.position} … today {topic} {event}"
     time = entry.time.isoformat(timespec="milliseconds").removesuffix("+00:00")
     return f"{entry.position} {entry.id} {time} {topic} {event}"
