@@ -61,6 +61,20 @@ SCREENS = {
         f"/certify/{DEMO}?at={AT}&agent=reviewer", "Was reviewer ever sent it?", HERE, "Never sent", True
     ),
     "certificate, refused": Screen(f"/certify/{DEMO}?agent=reviewer&never=2", "it has the entry: 2"),
+    "change": Screen(
+        f"/retry/{DEMO}?at={AT}&agent=reviewer",
+        "Try a change on every recorded call",
+        HERE,
+        "Try a change",
+        True,
+    ),
+    "change, tried": Screen(f"/retry/{DEMO}?policy=last:2", "changed"),
+    "bisection": Screen(
+        f"/bisect/{DEMO}?at={AT}&agent=reviewer", "Which entry turned a request?", HERE, "Find a turn", True
+    ),
+    "bisection, found": Screen(
+        f"/bisect/{DEMO}?agent=coder&holds=parser", "as if the entries after each one"
+    ),
     "answer": Screen(f"/answer/{DEMO}?at=3", "What answer 3 depends on"),
     "runs": Screen("/compare", "Choose two runs or more", "/", "Compare runs"),
     "runs, compared": Screen("/compare?run=demo&run=fork", "First difference"),
