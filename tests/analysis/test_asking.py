@@ -20,7 +20,7 @@ import pytest
 
 import stenolog
 from stenolog import ToolCall, UserMessage
-from stenolog.adapters.asking import ask, estimate
+from stenolog.adapters.asking import Asking, estimate
 from stenolog.analysis import Price
 from stenolog.engine import Judge, Panel, RetryPolicy, Runtime
 from stenolog.errors import CallerError
@@ -95,8 +95,10 @@ def asked(
     """Ask, and return all replies."""
 
     async def all_replies() -> list[ModelReply]:
-        chosen = {"times": 2, "budget_micro_usd": None, "prices": PRICES, "world": Runtime(sleep=no_wait)}
-        return [reply async for reply in ask(given, model, answers=log, **(chosen | options))]
+        chosen = {"budget_micro_usd": None, "prices": PRICES, "world": Runtime(sleep=no_wait)} | options
+        times = chosen.pop("times", 2)
+        async with Asking(model, answers=log, **chosen) as asking:
+            return [reply async for reply in asking.replies(given, times)]
 
     return asyncio.run(all_replies())
 
@@ -339,11 +341,12 @@ def test_a_second_process_does_not_ask_for_the_same_answers() -> None:
 
         async def stream(self, prompt: ModelRequest) -> AsyncGenerator[Any, None]:
             with pytest.raises(CallerError, match="another process is asking"):
-                await anext(aiter(ask(given, Provider(), **options)))
+                async with Asking(Provider(), **options) as another:
+                    await anext(another.replies(given, 1))
             async for piece in super().stream(prompt):
                 yield piece
 
     with stenolog.open(":memory:") as log:
-        options: Any = {"times": 1, "budget_micro_usd": None, "answers": log, "prices": PRICES}
+        options: Any = {"budget_micro_usd": None, "answers": log, "prices": PRICES}
         (reply,) = asked(log, Other(), given, times=1)
     assert reply.message

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .asking import Asking, ask, estimate
+from .asking import Asking, estimate
 from .judges import BY_CALLS, Judge, judge_from
 from .panel import Panel, Verdicts
 
-__all__ = ["BY_CALLS", "Asking", "Judge", "Panel", "Verdicts", "ask", "estimate", "judge_from"]
+__all__ = ["BY_CALLS", "Asking", "Judge", "Panel", "Verdicts", "estimate", "judge_from"]

@@ -1,7 +1,8 @@
 """The one place that asks a model outside of a run: within a budget, several calls at once, resumable.
 
-    async for reply in ask(questions, model, times=5, budget_micro_usd=2_000_000, answers=log):
-        print(reply.number, reply.message)
+    async with Asking(model, 2_000_000, log) as asking:
+        async for reply in asking.replies(questions, times=5):
+            print(reply.number, reply.message)
 
 The budget is for all answers to the questions, those that an earlier start has kept among them. So a start
 after a kill never spends more than the first was allowed to.
@@ -10,7 +11,7 @@ after a kill never spends more than the first was allowed to.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from itertools import count
@@ -91,28 +92,6 @@ def _sum(so_far: int | None, each: int | None, calls: int) -> int | None:
     if not calls:
         return so_far
     return None if so_far is None or each is None else so_far + calls * each
-
-
-async def ask(
-    questions: Iterable[ModelQuestion],
-    model: Models,
-    *,
-    times: int,
-    budget_micro_usd: int | None,
-    answers: Log,
-    at_once: int = 4,
-    retries: RetryPolicy = RETRIES,
-    prices: Prices | None = None,
-    world: Runtime = WORLD,
-) -> AsyncIterator[ModelReply]:
-    """Ask each question until `answers` has so many answers; yield the kept ones first, then each new one.
-
-    See `Asking`, which asks several times within one budget.
-    """
-    asking = Asking(model, budget_micro_usd, answers, at_once, retries, prices, world)
-    async with asking, aclosing(asking.replies(questions, times)) as replies:
-        async for each in replies:
-            yield each
 
 
 def _model_of(question: ModelQuestion, model: Models) -> Model:
