@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import groupby
 from typing import Literal, NamedTuple, TypeAlias
@@ -123,3 +123,14 @@ def _rising_run(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         found.append(pairs[at])
         at = before[at]
     return found[::-1]
+
+
+def changed_rows(spans: Iterable[Span]) -> list[tuple[Sign, str]]:
+    """Return the lines of what differs, stripped, each with its sign."""
+    return [
+        (span.sign, row.strip())
+        for span in spans
+        if span.sign != "="
+        for row in span.text.split("\n")
+        if row.strip()
+    ]

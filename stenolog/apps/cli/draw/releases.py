@@ -9,7 +9,7 @@ from typing import Any
 from stenolog.apps.cli.arguments.time import in_zone
 from stenolog.apps.cli.lines import Piece, counted, line
 from stenolog.projections.analysis.drift import PromptVersion, RoleDrift, ToolChange, VersionChange
-from stenolog.projections.analysis.word_diff import Span
+from stenolog.projections.analysis.word_diff import Span, changed_rows
 
 from .layout import heading, table, wrapped
 
@@ -101,13 +101,7 @@ def _tool_lines(tool: ToolChange, *, verbose: bool) -> Iterator[Piece]:
 
 
 def _span_lines(spans: Iterable[Span], indent: str, *, verbose: bool) -> Iterator[Piece]:
-    rows = [
-        (span.sign, row.strip())
-        for span in spans
-        if span.sign != "="
-        for row in span.text.split("\n")
-        if row.strip()
-    ]
+    rows = changed_rows(spans)
     shown = rows if verbose else rows[:SHOWN]
     for sign, row in shown:
         yield wrapped((f"{sign} {row}", "green" if sign == "+" else "red"), indent=len(indent), hang=2)

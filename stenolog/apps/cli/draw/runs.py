@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from stenolog.apps.cli.lines import Piece, counted, line
 from stenolog.apps.views.runs import Beside, ManyRuns, TwoRuns
-from stenolog.projections.analysis.word_diff import Span
+from stenolog.projections.analysis.word_diff import Span, changed_rows
 from stenolog.projections.terminal_text import one_line
 from stenolog.projections.views.lines import EntryLine
 
@@ -80,13 +80,7 @@ def _entry_cells(position: int, words: EntryLine | None) -> tuple[Cell, ...]:
 
 
 def _changed_lines(spans: Iterable[Span]) -> Iterator[Piece]:
-    rows = [
-        (span.sign, row.strip())
-        for span in spans
-        if span.sign != "="
-        for row in span.text.split("\n")
-        if row.strip()
-    ]
+    rows = changed_rows(spans)
     for sign, row in rows[:ROWS]:
         yield wrapped((f"{sign} {row}", "green" if sign == "+" else "red"), indent=2, hang=2)
     if len(rows) > ROWS:
